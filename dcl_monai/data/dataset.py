@@ -1,0 +1,193 @@
+"""Training data: 2D slices of volumes, and targets with their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from monai.data import MetaTensor, get_track_meta, set_track_meta
+from torch.utils.data import Dataset
+
+from dcl_monai.candidates import annotated_classes, candidate_sets, expand, known, known_positive
+from dcl_monai.networks.bank import SimilarityRule
+from dcl_monai.utils import DataError
+
+__all__ = ["ConditionalDataset", "SliceDataset"]
+
+
+class SliceDataset(Dataset):
+    """
+    The slices of preprocessed volumes, along their last axis.
+
+    Args:
+        volumes: items with ``image`` (C, H, W, D), coded ``label`` (1, H, W, D) and ``subject``; cached, since every
+            slice is taken from its volume each time.
+    """
+
+    def __init__(self, volumes: Sequence[Mapping[Hashable, Any]]) -> None:
+        self.volumes = volumes
+        self.places = [(v, k) for v, volume in enumerate(volumes) for k in range(volume["image"].shape[-1])]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return ``image`` (C, H, W), ``label`` codes (1, H, W), their ``sets``, and ``subject``."""
+        volume, k = self.places[index]
+        item = self.volumes[volume]
+        image, label = item["image"], item["label"]
+        return {
+            "image": plain(image)[..., k],
+            "label": plain(label)[..., k],
+            "sets": candidate_sets(label),
+            "subject": item["subject"],
+        }
+
+
+class ConditionalDataset(Dataset):
+    """
+    Targets with one conditional image per class, augmented, in the form in which the trainer takes them.
+
+    For every class j the condition is an image in which j is annotated, never of the target's own subject: out of ``pool``
+    such images drawn at random, the rule takes the most similar one. With ``pool=1`` that is the paper's random
+    condition; with as many as the bank of the served model holds, training sees what service will see.
+
+    Everything random depends on ``(seed, epoch, index)`` alone: any number of workers gives the same data, and a resumed
+    run goes on as if it had never stopped.
+
+    Args:
+        items: items with ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial), ``sets`` and ``subject``, all of one
+            size: a :class:`SliceDataset`, for example.
+        num_classes: number of classes m.
+        classes: class names, for messages.
+        conditional: whether to add conditions.
+        rule: how a condition is picked.
+        pool: how many images per class the rule may choose from.
+        transform: random transforms over the keys ``image``, ``label``, ``cond_image`` (mC channels) and ``cond_label``
+            (m channels of codes). Keys in one spatial transform move together, keys in another apart.
+        seed: seed of all random choices.
+
+    Raises:
+        DataError: when a class is annotated in fewer than two subjects.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        num_classes: int,
+        classes: Sequence[str] | None = None,
+        conditional: bool = True,
+        rule: SimilarityRule | None = None,
+        pool: int = 16,
+        transform: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.items = items
+        self.num_classes = num_classes
+        self.conditional = conditional
+        self.rule = SimilarityRule() if rule is None else rule
+        self.pool = pool
+        self.transform = transform
+        self.seed = seed
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # seen by persistent workers too
+        if conditional:
+            self._index(classes or [str(j) for j in range(num_classes)])
+
+    def _index(self, classes: Sequence[str]) -> None:
+        """Describe every item once, and note in which items each class is annotated."""
+        descriptors, self.subjects = [], []
+        self.annotated: list[list[int]] = [[] for _ in range(self.num_classes)]
+        for index, item in enumerate(self.items[i] for i in range(len(self.items))):
+            descriptors.append(self.rule.describe(item["image"].unsqueeze(0))[0])
+            self.subjects.append(item["subject"])
+            for j in range(self.num_classes):
+                # scribbles annotate no class everywhere, but a stroke of j shows j
+                if 1 << j in item["sets"] or j in annotated_classes(item["sets"], self.num_classes):
+                    self.annotated[j].append(index)
+        self.descriptors = torch.stack(descriptors)
+        for j, entries in enumerate(self.annotated):
+            shown = {self.subjects[index] for index in entries}
+            if len(shown) < 2:
+                raise DataError(
+                    f"class {classes[j]!r} is annotated in {len(shown)} training subject(s), but conditions need two, so "
+                    "that every image finds one of another subject: annotate it in one more, or train without conditions "
+                    "(configs/ablation/3.json)."
+                )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the random draws of an epoch; see :class:`dcl_monai.handlers.EpochSeed`."""
+        self._epoch.fill_(epoch)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def conditions(self, index: int, rng: np.random.Generator) -> list[int]:
+        """Pick the items that are the conditions of item ``index``, one for every class."""
+        pools = []
+        for entries in self.annotated:
+            others = [entry for entry in entries if self.subjects[entry] != self.subjects[index]]
+            pools.append(rng.choice(others, size=min(self.pool, len(others)), replace=False))
+        width = max(len(pool) for pool in pools)
+        padded = torch.tensor(np.stack([np.resize(pool, width) for pool in pools]))
+        allowed = torch.tensor([[k < len(pool) for k in range(width)] for pool in pools])
+        described = self.descriptors[index].unsqueeze(0)
+        picked = self.rule(described, self.descriptors[padded], allowed.unsqueeze(0))[0]
+        return padded[torch.arange(self.num_classes), picked].tolist()
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """
+        Returns:
+            ``image`` (C, \\*spatial) and ``label``, boolean candidate sets (m, \\*spatial); with conditions also
+            ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of class j
+            is known to be j, and where that is known at all; ``dual_class``, the class s of the closed loop, and
+            ``dual_label`` (m, \\*spatial), the candidate sets of the condition of class s.
+        """
+        rng = np.random.default_rng((self.seed, int(self._epoch), index))
+        target = self.items[index]
+        data: dict[str, Any] = {"image": target["image"], "label": target["label"]}
+        sets = []
+        if self.conditional:
+            picked = [self.items[k] for k in self.conditions(index, rng)]
+            data["cond_image"] = torch.cat([item["image"] for item in picked])
+            data["cond_label"] = torch.cat([item["label"] for item in picked])
+            sets = [item["sets"] for item in picked]
+        if self.transform is not None:
+            if hasattr(self.transform, "set_random_state"):
+                self.transform.set_random_state(seed=int(rng.integers(2**31)))
+            with untracked_meta():
+                data = self.transform(data)
+        output = {
+            "image": plain(data["image"]),
+            "label": expand(plain(data["label"])[0], target["sets"], self.num_classes),
+        }
+        if self.conditional:
+            codes = plain(data["cond_label"])
+            labels = [expand(codes[j], sets[j], self.num_classes) for j in range(self.num_classes)]
+            dual_class = int(rng.integers(self.num_classes))
+            output |= {
+                "cond_image": plain(data["cond_image"]),
+                "cond_mask": torch.stack([known_positive(labels[j], dim=0)[j] for j in range(self.num_classes)]),
+                "cond_known": torch.stack([known(labels[j], dim=0)[j] for j in range(self.num_classes)]),
+                "dual_class": dual_class,
+                "dual_label": labels[dual_class],
+            }
+        return output
+
+
+@contextmanager
+def untracked_meta() -> Iterator[None]:
+    """Let MONAI's transforms work on plain tensors, at half the cost: what is augmented here is never inverted."""
+    tracked = get_track_meta()
+    set_track_meta(False)
+    try:
+        yield
+    finally:
+        set_track_meta(tracked)
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Drop metadata: arithmetic on MetaTensors is slow, and the trainer needs none of it."""
+    return tensor.as_tensor() if isinstance(tensor, MetaTensor) else torch.as_tensor(tensor)

@@ -1,0 +1,182 @@
+"""The DCL trainer: the primal pass and, in stage 2, the dual pass through the frozen DualNet (Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from monai.engines import SupervisedTrainer
+from monai.inferers import Inferer
+from monai.utils import CommonKeys as Keys
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+
+from dcl_monai.losses import class_probabilities
+
+__all__ = ["DCLTrainer", "dual_batch"]
+
+CONDITIONS = ("cond_image", "cond_mask")
+
+
+def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, torch.Tensor]:
+    """
+    Swap target and condition of class s (Section 3.3.1): the condition becomes the dual target, and the target with its
+    predicted label the condition of class s.
+
+    Args:
+        batch: a batch of :class:`~dcl_monai.data.ConditionalDataset`.
+        prob: class probabilities of the target, Bm[HWD]; the gradient of the dual loss flows back through channel s.
+
+    Returns:
+        a batch of the same form, without a further ``dual_*``.
+    """
+    selected = batch["dual_class"]
+    rows = torch.arange(len(selected), device=prob.device)
+    size, classes = batch["image"].shape, prob.shape[1]
+    cond_image = batch["cond_image"].unflatten(1, (classes, size[1]))
+    swap = nn.functional.one_hot(selected, classes).bool().reshape(-1, classes, *[1] * (prob.dim() - 2))
+    return {
+        "image": cond_image[rows, selected],
+        "label": batch["dual_label"],
+        "cond_image": torch.where(swap.unsqueeze(2), batch["image"].unsqueeze(1), cond_image).flatten(1, 2),
+        "cond_mask": torch.where(swap, prob, batch["cond_mask"].to(prob.dtype)),
+        "cond_known": batch["cond_known"] | swap,
+    }
+
+
+class DCLTrainer(SupervisedTrainer):
+    """
+    Train PrimNet by L = (1 - l) L_cc^prim + l L_cc^dual (Eq. 10), or by L_cc alone (Eq. 8) while ``dual`` is off.
+
+    The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the loss
+    it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same code.
+    ``engine.state.output`` holds, beside the usual keys, each term of the loss: ``positive``, ``negative``, ``prior``,
+    and ``dual`` for the whole dual loss.
+
+    Args:
+        device: device to train on.
+        max_epochs: epochs of both stages together.
+        train_data_loader: batches of :class:`~dcl_monai.data.ConditionalDataset`.
+        network: PrimNet, a :class:`~dcl_monai.networks.CompNet` (or its DistributedDataParallel).
+        optimizer: optimizer of PrimNet.
+        loss_function: loss with ``forward(logits, candidates[, cond_mask, cond_known])``; its terms are logged if it has
+            a ``terms`` method.
+        dual_network: DualNet, of the same form as PrimNet; it is frozen here. ``None`` for methods without the dual loop.
+        dual_weight: l of Eq. 10.
+        epoch_length: iterations per epoch, default ``len(train_data_loader)``.
+        inferer: how the network is applied.
+        train_handlers: handlers to attach.
+        amp: mixed precision on CUDA.
+        accumulation_steps: batches per optimizer step.
+        **kwargs: further arguments of :py:class:`monai.engines.SupervisedTrainer`.
+    """
+
+    def __init__(
+        self,
+        device: str | torch.device,
+        max_epochs: int,
+        train_data_loader: DataLoader,
+        network: nn.Module,
+        optimizer: Optimizer,
+        loss_function: Callable[..., torch.Tensor],
+        dual_network: nn.Module | None = None,
+        dual_weight: float = 0.2,
+        epoch_length: int | None = None,
+        inferer: Inferer | None = None,
+        train_handlers: Sequence[Any] | None = None,
+        amp: bool = False,
+        accumulation_steps: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        if not 0.0 <= dual_weight <= 1.0:
+            raise ValueError(f"the weight of the dual loss must lie between 0 and 1, got {dual_weight}.")
+        self.criterion = loss_function
+        self.dual = False
+        self.dual_weight = dual_weight
+        self.dual_network = dual_network
+        if dual_network is not None:
+            # Evaluation mode and no weight gradients: its backward pass is over activations alone.
+            dual_network.eval().requires_grad_(False)
+        super().__init__(
+            device=device,
+            max_epochs=max_epochs,
+            train_data_loader=train_data_loader,
+            network=network,
+            optimizer=optimizer,
+            loss_function=self.objective,
+            epoch_length=epoch_length,
+            prepare_batch=self.prepare,
+            inferer=inferer,
+            train_handlers=train_handlers,
+            amp=amp,
+            accumulation_steps=accumulation_steps,
+            decollate=False,
+            **kwargs,
+        )
+
+    def prepare(
+        self, batchdata: dict[str, Any], device: torch.device, non_blocking: bool, **kwargs: Any
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], tuple[()], dict[str, torch.Tensor]]:
+        """Move a batch to the device: network input, the whole batch as target, and the conditions."""
+        batch = {
+            key: value.to(device, non_blocking=non_blocking, **kwargs)
+            for key, value in batchdata.items()
+            if isinstance(value, torch.Tensor)
+        }
+        return batch[Keys.IMAGE], batch, (), {key: batch[key] for key in CONDITIONS if key in batch}
+
+    def losses(
+        self, logits: torch.Tensor, batch: dict[str, torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
+        """
+        The terms of the primal loss and, while ``dual`` is on, the dual loss.
+
+        Args:
+            logits: prediction of PrimNet for the batch.
+            batch: the batch, on the device.
+
+        Raises:
+            RuntimeError: when the dual loop is on without a DualNet.
+        """
+        primal = self.loss_terms(logits, batch)
+        if not self.dual:
+            return primal, None
+        if self.dual_network is None:
+            raise RuntimeError("the dual loop is on, but there is no `dual_network`.")
+        swapped = dual_batch(batch, class_probabilities(logits, batch[Keys.LABEL].shape[1]))
+        dual_logits = self.dual_network(swapped[Keys.IMAGE], *(swapped[key] for key in CONDITIONS))
+        return primal, total(self.loss_terms(dual_logits, swapped))
+
+    def loss_terms(self, logits: torch.Tensor, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The terms of the loss of one prediction."""
+        args = [batch[key] for key in (Keys.LABEL, "cond_mask", "cond_known") if key in batch]
+        terms = getattr(self.criterion, "terms", None)
+        return terms(logits, *args) if terms is not None else {"supervised": self.criterion(logits, *args)}
+
+    def objective(self, logits: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Eq. 8, or Eq. 10 while ``dual`` is on; the terms are noted in ``engine.state.output``."""
+        primal, dual = self.losses(logits, batch)
+        self.state.output.update({name: value.detach() for name, value in primal.items()})
+        if dual is None:
+            return total(primal)
+        self.state.output["dual"] = dual.detach()
+        return (1.0 - self.dual_weight) * total(primal) + self.dual_weight * dual
+
+    def run(self) -> None:
+        """Train; a run that was resumed after its last epoch is complete and returns at once."""
+        if self.state.epoch >= self.state.max_epochs:
+            self.logger.info("this run is complete: nothing left to train.")
+            return
+        super().run()
+
+    def _iteration(self, engine: SupervisedTrainer, batchdata: dict[str, torch.Tensor]) -> dict[str, Any]:
+        output = super()._iteration(engine, batchdata)
+        output[Keys.LABEL] = output[Keys.LABEL][Keys.LABEL]  # the whole batch stood in for the target
+        return output
+
+
+def total(terms: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Sum the terms of a loss."""
+    return torch.stack(list(terms.values())).sum()

@@ -1,0 +1,79 @@
+"""Stopping a run at any moment and going on with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ignite.distributed as idist
+import torch
+from ignite.engine import Events
+from monai.engines import Trainer
+
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import save_atomic
+
+__all__ = ["RunCheckpoint"]
+
+logger = logging.getLogger(__name__)
+
+
+class RunCheckpoint:
+    """
+    Save everything a run needs to go on, after every epoch, and take it up again when it is resumed.
+
+    The file is replaced in one step: a run killed at any moment leaves the last complete checkpoint. Attach it last, so
+    that it sees the validation of the epoch.
+
+    Args:
+        path: the file.
+        content: name -> object with ``state_dict`` and ``load_state_dict``; the trainer is added by itself.
+        resume: whether to go on from the file; a fresh run keeps an older file as ``*_previous.pt``.
+    """
+
+    def __init__(self, path: str, content: Mapping[str, Any], resume: bool = False) -> None:
+        self.path = Path(path)
+        self.content = {name: value for name, value in content.items() if value is not None}
+        self.resume = resume
+
+    def attach(self, engine: Trainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        self.content = {"trainer": engine, **self.content}
+        if self.resume:
+            self.load(engine)
+        elif self.path.exists() and idist.get_rank() == 0:
+            previous = self.path.with_name(f"{self.path.stem}_previous.pt")
+            os.replace(self.path, previous)
+            logger.warning(f"a fresh run starts; the checkpoint of the last one is kept as {previous}.")
+        engine.add_event_handler(Events.EPOCH_COMPLETED, self)
+
+    def load(self, engine: Trainer) -> None:
+        """Take up the run that the file holds; a missing file starts a fresh run."""
+        if not self.path.exists():
+            logger.info(f"nothing to resume in {self.path}: a fresh run starts.")
+            return
+        saved = torch.load(self.path, map_location=engine.state.device, weights_only=True)
+        if set(saved) != set(self.content):
+            raise DataError(
+                f"{self.path}: holds {sorted(saved)}, but this configuration needs {sorted(self.content)}: "
+                "resume with the configuration that started the run, or start afresh without --resume."
+            )
+        for name, value in self.content.items():
+            try:
+                value.load_state_dict(saved[name])
+            except (RuntimeError, ValueError, KeyError) as error:
+                raise DataError(
+                    f"{self.path}: {name} does not fit this configuration: resume with the one that started "
+                    "the run, or start afresh without --resume."
+                ) from error
+        logger.info(f"resumed from {self.path} after epoch {engine.state.epoch}.")
+
+    def __call__(self, engine: Trainer) -> None:
+        if idist.get_rank() == 0:
+            save_atomic({name: value.state_dict() for name, value in self.content.items()}, self.path)

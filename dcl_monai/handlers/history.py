@@ -1,0 +1,112 @@
+"""The history of a run: a line per epoch, a table on disk, and the training curves as a picture."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ignite.distributed as idist
+import torch
+from ignite.engine import Engine, Events
+
+from dcl_monai.engines import DCLTrainer
+from dcl_monai.utils.files import replace_atomic
+from dcl_monai.visualize import plot_curves
+
+__all__ = ["History"]
+
+logger = logging.getLogger(__name__)
+
+TERMS = ("loss", "supervised", "positive", "negative", "prior", "dual")
+
+
+class History:
+    """
+    Collect the mean of each loss term and the metrics of every epoch; log them, and write ``history.csv`` and
+    ``curves.png``.
+
+    Args:
+        output_dir: folder of the two files.
+        evaluators: evaluators that run during training; their metrics are taken when they ran in the epoch.
+    """
+
+    def __init__(self, output_dir: str, evaluators: list[Engine]) -> None:
+        self.output_dir = Path(output_dir)
+        self.evaluators = evaluators
+        self.rows: list[dict[str, float]] = []
+        self.sums: dict[str, torch.Tensor] = {}
+        self.validated: dict[str, float] = {}
+
+    def attach(self, engine: DCLTrainer) -> None:
+        """
+        Args:
+            engine: the trainer; attach after the handlers that run validations.
+        """
+        engine.add_event_handler(Events.EPOCH_STARTED, self.start)
+        engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
+        engine.add_event_handler(Events.EPOCH_COMPLETED, self.finish)
+        engine.add_event_handler(Events.COMPLETED, self.draw)
+        for evaluator in self.evaluators:
+            evaluator.add_event_handler(Events.COMPLETED, self.validation)
+
+    def start(self, engine: DCLTrainer) -> None:
+        """Begin an epoch."""
+        self.sums, self.validated = {}, {}
+
+    def add(self, engine: DCLTrainer) -> None:
+        """Add the terms of an iteration; they stay on the device until the epoch ends."""
+        for name in TERMS:
+            if name in engine.state.output:
+                value = engine.state.output[name].detach()
+                self.sums[name] = self.sums[name] + value if name in self.sums else value.clone()
+
+    def validation(self, engine: Engine) -> None:
+        """Note the metrics of an evaluator."""
+        self.validated |= {name: float(value) for name, value in engine.state.metrics.items()}
+
+    def finish(self, engine: DCLTrainer) -> None:
+        """Close an epoch: log its line, and write the table and the curves after a validation."""
+        row: dict[str, float] = {"epoch": engine.state.epoch, "stage": 2 if engine.dual else 1}
+        row |= {name: float(value) / engine.state.epoch_length for name, value in self.sums.items()}
+        row |= self.validated
+        row |= {name: float(value) for name, value in engine.state.metrics.items()}
+        row["lr"] = engine.optimizer.param_groups[0]["lr"]
+        self.rows.append(row)
+        if idist.get_rank() == 0:
+            logger.info(self.line(row, engine.state.max_epochs))
+            self.write()
+
+    def line(self, row: Mapping[str, float], epochs: int) -> str:
+        """The line of an epoch."""
+        terms = " ".join(f"{name} {row[name]:.4f}" for name in TERMS if name in row)
+        metrics = [name for name in row if name.startswith("val_") or name in ("shuffled_dice", "gradient_ratio")]
+        measured = " ".join(f"{name.removeprefix('val_dice_')} {row[name]:.3f}" for name in metrics)
+        return f"epoch {row['epoch']:.0f}/{epochs} stage {row['stage']:.0f} | {terms}" + (measured and f" | {measured}")
+
+    def write(self) -> None:
+        """Write the table."""
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+
+        def write_csv(path: Path) -> None:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                table = csv.DictWriter(file, columns)
+                table.writeheader()
+                table.writerows(self.rows)
+
+        replace_atomic(self.output_dir / "history.csv", write_csv)
+
+    def draw(self, engine: DCLTrainer) -> None:
+        """Draw the curves."""
+        if idist.get_rank() == 0:
+            plot_curves(self.rows, self.output_dir / "curves.png")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed run needs."""
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up the history of an earlier run."""
+        self.rows = list(state["rows"])

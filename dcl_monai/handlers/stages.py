@@ -1,0 +1,133 @@
+"""The two stages of Algorithm 1 as handlers."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from ignite.engine import Engine, EventEnum, Events
+from torch import nn
+
+from dcl_monai.engines import DCLTrainer
+
+__all__ = ["BestModel", "DCLEvents", "DualWeightSync", "StageSwitch"]
+
+logger = logging.getLogger(__name__)
+
+
+class DCLEvents(EventEnum):
+    """Events beside ignite's own."""
+
+    NEW_BEST = "new_best"
+    """Fired on an evaluator by :class:`BestModel`, when a validation was the best so far."""
+
+
+class BestModel:
+    """
+    Keep the weights of the best validation so far, and fire :attr:`DCLEvents.NEW_BEST` on the evaluator.
+
+    Args:
+        network: network whose weights are kept, in memory.
+        key_metric: name of the evaluator's metric; larger is better.
+    """
+
+    def __init__(self, network: nn.Module, key_metric: str = "val_dice") -> None:
+        self.network = network
+        self.key_metric = key_metric
+        self.score = -1.0
+        self.weights: dict[str, torch.Tensor] = {}
+
+    def attach(self, engine: Engine) -> None:
+        """
+        Args:
+            engine: the evaluator.
+        """
+        engine.register_events(*DCLEvents)
+        engine.add_event_handler(Events.EPOCH_COMPLETED, self)
+
+    def __call__(self, engine: Engine) -> None:
+        score = float(engine.state.metrics[self.key_metric])
+        if score > self.score:
+            self.score = score
+            self.weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+            engine.fire_event(DCLEvents.NEW_BEST)
+
+    def load_into(self, *networks: nn.Module) -> None:
+        """Copy the best weights into networks of the same form."""
+        if self.weights:
+            for network in networks:
+                network.load_state_dict(self.weights)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed run needs."""
+        return {"score": self.score, "weights": self.weights}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up the state of an earlier run."""
+        self.score, self.weights = state["score"], state["weights"]
+
+
+class StageSwitch:
+    """
+    Begin stage 2: both networks start from stage 1's best, the optimizer forgets stage 1, and the dual loop is on.
+
+    The learning rate of either stage is set by :class:`dcl_monai.engines.TwoStageLR`.
+
+    Args:
+        best: keeper of the best weights of PrimNet.
+        stage1_epochs: epochs of stage 1.
+    """
+
+    def __init__(self, best: BestModel, stage1_epochs: int) -> None:
+        self.best = best
+        self.stage1_epochs = stage1_epochs
+
+    def attach(self, engine: DCLTrainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.EPOCH_STARTED, self)
+
+    def __call__(self, engine: DCLTrainer) -> None:
+        engine.dual = engine.state.epoch > self.stage1_epochs and engine.dual_network is not None
+        if engine.dual and engine.state.epoch == self.stage1_epochs + 1:
+            if engine.dual_network is None:
+                return
+            self.best.load_into(unwrapped(engine.network))
+            engine.dual_network.load_state_dict(unwrapped(engine.network).state_dict())
+            engine.optimizer.state = defaultdict(dict)
+            logger.info(f"stage 2: dual loop on, both networks start from stage 1's best ({self.best.score:.4f}).")
+
+
+class DualWeightSync:
+    """
+    Copy PrimNet, buffers included, into DualNet at every new best validation.
+
+    Args:
+        network: PrimNet.
+        dual_network: DualNet; with ``None`` there is nothing to do.
+    """
+
+    def __init__(self, network: nn.Module, dual_network: nn.Module | None) -> None:
+        self.network = network
+        self.dual_network = dual_network
+
+    def attach(self, engine: Engine) -> None:
+        """
+        Args:
+            engine: the evaluator; a :class:`BestModel` must be attached to it before.
+        """
+        engine.add_event_handler(DCLEvents.NEW_BEST, self)
+
+    def __call__(self, engine: Engine) -> None:
+        if self.dual_network is not None:
+            self.dual_network.load_state_dict(unwrapped(self.network).state_dict())
+
+
+def unwrapped(network: nn.Module) -> nn.Module:
+    """Return the network inside a DistributedDataParallel."""
+    return network.module if isinstance(network, nn.parallel.DistributedDataParallel) else network

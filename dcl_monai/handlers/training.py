@@ -1,0 +1,119 @@
+"""Small handlers of the training loop."""
+
+from __future__ import annotations
+
+import ignite.distributed as idist
+import numpy as np
+import torch
+from ignite.engine import Engine, Events
+from monai.engines import Trainer
+from monai.utils import set_determinism
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+from dcl_monai.data import ConditionalDataset
+from dcl_monai.losses import set_progress
+from dcl_monai.utils.files import save_atomic
+
+from .stages import DCLEvents
+
+__all__ = ["ClipGradients", "EpochSeed", "LossProgress", "SaveNetwork"]
+
+
+class EpochSeed:
+    """
+    Seed every random generator anew at the start of each epoch from ``(seed, epoch, rank)``.
+
+    A resumed run thus needs no saved random state to go on exactly as the uninterrupted one.
+
+    Args:
+        seed: seed of the run.
+        dataset: training set, whose draws follow the epoch.
+    """
+
+    def __init__(self, seed: int, dataset: ConditionalDataset) -> None:
+        self.seed = seed
+        self.dataset = dataset
+
+    def attach(self, engine: Trainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.EPOCH_STARTED, self)
+
+    def __call__(self, engine: Trainer) -> None:
+        rank = idist.get_rank()
+        set_determinism(int(np.random.SeedSequence((self.seed, engine.state.epoch, rank)).generate_state(1)[0]))
+        self.dataset.set_epoch(engine.state.epoch)
+
+
+class LossProgress:
+    """
+    Tell the scheduled averages of a loss how far training has come.
+
+    Args:
+        loss: the loss.
+        epochs: epochs after which progress is 1; stage 1, as a rule.
+    """
+
+    def __init__(self, loss: nn.Module, epochs: int) -> None:
+        self.loss = loss
+        self.epochs = epochs
+
+    def attach(self, engine: Trainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.ITERATION_STARTED, self)
+
+    def __call__(self, engine: Trainer) -> None:
+        set_progress(self.loss, min(1.0, (engine.state.iteration - 1) / (self.epochs * engine.state.epoch_length)))
+
+
+class ClipGradients:
+    """
+    Clip the norm of the gradient before every optimizer step, after AMP has unscaled it.
+
+    Args:
+        max_norm: the largest norm.
+    """
+
+    def __init__(self, max_norm: float) -> None:
+        self.max_norm = max_norm
+
+    def attach(self, engine: Trainer) -> None:
+        """
+        Args:
+            engine: a trainer with an ``optimizer``.
+        """
+        engine.add_event_handler(Events.STARTED, lambda _: engine.optimizer.register_step_pre_hook(self))
+
+    def __call__(self, optimizer: torch.optim.Optimizer, *args: object) -> None:
+        clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], self.max_norm)
+
+
+class SaveNetwork:
+    """
+    Write a network's weights at every new best validation, in one step, under the key ``model`` as MONAI's tools want it.
+
+    Args:
+        network: the network as it is served: with its conditional bank.
+        path: the file.
+    """
+
+    def __init__(self, network: nn.Module, path: str) -> None:
+        self.network = network
+        self.path = path
+
+    def attach(self, engine: Engine) -> None:
+        """
+        Args:
+            engine: the evaluator; a :class:`~dcl_monai.handlers.BestModel` must be attached to it before.
+        """
+        engine.add_event_handler(DCLEvents.NEW_BEST, self)
+
+    def __call__(self, engine: Engine) -> None:
+        if idist.get_rank() == 0:
+            save_atomic({"model": self.network.state_dict()}, self.path)

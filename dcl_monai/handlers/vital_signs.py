@@ -1,0 +1,86 @@
+"""Vital signs: does the network use its conditions, and does the dual loop teach it anything?
+
+Neither shows in the loss. A network that ignores its conditions can still satisfy the prior, and the gradient of the dual
+loss flows through the condition channel alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from ignite.engine import Engine, Events
+
+from dcl_monai.engines import DCLTrainer
+from dcl_monai.engines.trainer import total
+from dcl_monai.networks import DCLNet
+
+__all__ = ["GradientRatio", "ShuffleConditions"]
+
+
+class ShuffleConditions:
+    """
+    Give every target conditions that were picked for another one, during the runs of an evaluator.
+
+    If Dice does not fall, the network does not use its conditions.
+
+    Args:
+        network: network whose conditions are shuffled.
+    """
+
+    def __init__(self, network: DCLNet) -> None:
+        self.network = network
+
+    def attach(self, engine: Engine) -> None:
+        """
+        Args:
+            engine: an evaluator of its own.
+        """
+        engine.add_event_handler(Events.STARTED, self.shift, 1)
+        engine.add_event_handler(Events.COMPLETED, self.shift, 0)
+        engine.add_event_handler(Events.EXCEPTION_RAISED, self.end)
+
+    def shift(self, engine: Engine, places: int) -> None:
+        """Take the bank's entry so many places after the one picked."""
+        self.network.shift = places
+
+    def end(self, engine: Engine, error: BaseException) -> None:
+        """Leave the network as it was, whatever happened."""
+        self.network.shift = 0
+        raise error
+
+
+class GradientRatio:
+    """
+    Measure the norm of the gradient of the dual loss relative to that of the primal loss, on one batch per interval.
+
+    The result stands in ``engine.state.metrics["gradient_ratio"]``. PrimNet is in evaluation mode while it is measured, so
+    that its batch statistics do not change.
+
+    Args:
+        interval: epochs between two measurements.
+    """
+
+    def __init__(self, interval: int = 1) -> None:
+        self.interval = interval
+
+    def attach(self, engine: DCLTrainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.EPOCH_COMPLETED(every=self.interval), self)
+
+    def __call__(self, engine: DCLTrainer) -> None:
+        engine.state.metrics.pop("gradient_ratio", None)
+        if not engine.dual:
+            return
+        image, batch, _, conditions = engine.prepare(engine.state.batch, engine.state.device, engine.non_blocking)
+        weights = [p for p in engine.network.parameters() if p.requires_grad]
+        engine.network.eval()
+        primal, dual = engine.losses(engine.network(image, **conditions), batch)
+        if dual is not None:
+            norms = [
+                torch.stack([g.norm() for g in torch.autograd.grad(loss, weights, retain_graph=True)]).norm()
+                for loss in (total(primal), dual)
+            ]
+            engine.state.metrics["gradient_ratio"] = float(norms[1] / norms[0])
+        engine.network.train()

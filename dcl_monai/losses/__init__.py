@@ -1,0 +1,23 @@
+"""Compatible losses (Eq. 2-4, 6-8, 11-18) and the losses they are compared with."""
+
+from .averaging import AnnealedMean, Averaging, BalancedMean, SumMean, set_progress
+from .baselines import ConventionalCELoss, IgnoreDiceCELoss
+from .compatible import COMBINATIONS, CompatibleLoss
+from .prior import ConditionalCompatibleLoss, PriorLoss
+from .probabilities import LogProbabilities, class_probabilities
+
+__all__ = [
+    "COMBINATIONS",
+    "AnnealedMean",
+    "Averaging",
+    "BalancedMean",
+    "CompatibleLoss",
+    "ConditionalCompatibleLoss",
+    "ConventionalCELoss",
+    "IgnoreDiceCELoss",
+    "LogProbabilities",
+    "PriorLoss",
+    "SumMean",
+    "class_probabilities",
+    "set_progress",
+]

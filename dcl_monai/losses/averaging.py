@@ -1,0 +1,109 @@
+"""How the entries of a loss are averaged over voxels: a named choice, because it decides most in practice.
+
+The paper sums over all entries. One structure of a short-axis slice covers about 2% of the voxels, so the plain sum is
+ruled by the "outside" entries and starves small structures for a long time; the balanced mean learns all structures at
+once but draws them too large. The annealed average starts with the second and ends with the first.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+__all__ = ["AVERAGING", "AnnealedMean", "Averaging", "BalancedMean", "SumMean", "make_averaging", "set_progress"]
+
+
+class Averaging(nn.Module):
+    """Reduce the entries of one part of a loss to a value per item, independent of the item's batch mates."""
+
+    def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            values: BK[HWD], the loss of every entry.
+            mask: BK[HWD], the entries that count; a boolean, or a weight between 0 and 1.
+
+        Returns:
+            shape (B,).
+        """
+        raise NotImplementedError
+
+
+def masked_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Sum the entries of every item; what is masked out has no value and no gradient."""
+    kept = values.masked_fill(~mask, 0.0) if mask.dtype == torch.bool else values * mask
+    return kept.flatten(1).sum(1)
+
+
+class SumMean(Averaging):
+    """The paper's sum, divided by the number of voxels (a constant)."""
+
+    def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return masked_sum(values, mask) / values[0, 0].numel()
+
+
+class BalancedMean(Averaging):
+    """The mean over the part's own entries in the item; zero where it has none."""
+
+    def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        # Soft weights (the dual pass) are counted without gradient: the average is a choice, not something to learn.
+        return masked_sum(values, mask) / mask.detach().flatten(1).sum(1).clamp_min(1.0)
+
+
+class AnnealedMean(Averaging):
+    """
+    Balanced mean at first, then in linear steps to ``scale`` times the sum per voxel.
+
+    ``progress`` (0 at the start of training, 1 at its end) is set by
+    :class:`dcl_monai.handlers.LossProgress` through :func:`set_progress`.
+
+    Args:
+        start: progress until which the balanced mean is used alone.
+        end: progress from which the sum is used alone.
+        scale: factor of the sum, which keeps the size of the gradient alike.
+    """
+
+    def __init__(self, start: float = 0.25, end: float = 0.6, scale: float = 3.0) -> None:
+        super().__init__()
+        if not 0.0 <= start < end:
+            raise ValueError(f"the average must start to change before it ends: start={start}, end={end}.")
+        self.start, self.end, self.scale = start, end, scale
+        self.progress = 0.0
+        self.balanced, self.sum = BalancedMean(), SumMean()
+
+    @property
+    def weight(self) -> float:
+        """Weight of the sum, 0 to 1."""
+        return min(max((self.progress - self.start) / (self.end - self.start), 0.0), 1.0)
+
+    def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if self.weight == 0.0:
+            return self.balanced(values, mask)
+        total = self.scale * self.sum(values, mask)
+        if self.weight == 1.0:
+            return total
+        return torch.lerp(self.balanced(values, mask), total, self.weight)
+
+
+AVERAGING: dict[str, type[Averaging]] = {"sum": SumMean, "balanced": BalancedMean, "anneal": AnnealedMean}
+"""Averages by name."""
+
+
+def make_averaging(averaging: str | Averaging) -> Averaging:
+    """
+    Return the average of a name, or the one given.
+
+    Raises:
+        ValueError: for a name that does not exist.
+    """
+    if isinstance(averaging, Averaging):
+        return averaging
+    if averaging not in AVERAGING:
+        raise ValueError(f"unknown averaging {averaging!r}, choose one of {sorted(AVERAGING)}.")
+    return AVERAGING[averaging]()
+
+
+def set_progress(loss: nn.Module, progress: float) -> None:
+    """Tell every scheduled average inside ``loss`` how far training has come, 0 to 1."""
+    for module in loss.modules():
+        if isinstance(module, AnnealedMean):
+            module.progress = progress

@@ -1,0 +1,169 @@
+"""CompNet: any MONAI segmentation network, adapted to conditional input and to intersection and extra output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import monai.networks.nets
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .unet_plus import UNetPlus
+
+__all__ = ["CompNet"]
+
+
+class CompNet(nn.Module):
+    """
+    The compatible network (Fig. 3): a target image and, for every class, a conditional image with its mask.
+
+    The conditional form has C + m (C + 1) input channels for images of C channels (1 + 2m for C = 1) and 2m output
+    channels, intersections then extras (Eq. 5). The unconditional form has C and m: the plain network of rows #1-#3.
+    The input is padded to a multiple of ``divisor`` and the output cropped back, so that 212 x 212 images suit every
+    backbone.
+
+    Args:
+        backbone: name of a network in :py:mod:`monai.networks.nets` or ``"UNetPlus"``, or a callable that takes
+            ``in_channels`` and ``out_channels`` and returns a network.
+        num_classes: number of classes m, background included.
+        image_channels: channels C of an image.
+        conditional: whether the network takes conditions.
+        zero_conditions: start with zero weights for the conditions, so that the network begins as the plain one.
+        divisor: spatial sizes are padded to a multiple of it.
+        **kwargs: further arguments of the backbone.
+
+    Raises:
+        ValueError: when the backbone does not exist.
+
+    Example:
+        >>> net = CompNet("BasicUNet", num_classes=4, spatial_dims=2, features=(8, 8, 16, 16, 16, 8))
+        >>> image, cond_image, cond_mask = torch.rand(2, 1, 20, 20), torch.rand(2, 4, 20, 20), torch.rand(2, 4, 20, 20)
+        >>> net(image, cond_image, cond_mask).shape
+        torch.Size([2, 8, 20, 20])
+    """
+
+    __constants__ = ["conditional", "divisor"]
+
+    def __init__(
+        self,
+        backbone: str | Callable[..., nn.Module],
+        num_classes: int,
+        image_channels: int = 1,
+        conditional: bool = True,
+        zero_conditions: bool = True,
+        divisor: int = 16,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.image_channels = image_channels
+        self.conditional = conditional
+        self.divisor = divisor
+        make = _factory(backbone)
+
+        def build(conditional: bool) -> nn.Module:
+            conditions = num_classes * (image_channels + 1) if conditional else 0
+            outputs = 2 * num_classes if conditional else num_classes
+            return make(in_channels=image_channels + conditions, out_channels=outputs, **kwargs)
+
+        self.backbone = build(conditional)
+        # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
+        self._plain_shapes: dict[str, list[int]] = {}
+        if conditional:
+            with torch.device("meta"):
+                plain = build(False)
+            self._plain_shapes = {name: list(value.shape) for name, value in plain.state_dict().items()}
+            if zero_conditions:
+                self._zero_conditions()
+
+    def forward(
+        self, image: torch.Tensor, cond_image: torch.Tensor | None = None, cond_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """
+        Args:
+            image: target images, BC[HWD].
+            cond_image: conditional images, B(mC)[HWD], in the order of the classes.
+            cond_mask: mask of class j in the conditional image of class j, Bm[HWD], between 0 and 1.
+
+        Returns:
+            logits, B(2m)[HWD]: intersections then extras; Bm[HWD] for the unconditional form.
+        """
+        inputs = image
+        if self.conditional:
+            if cond_image is None or cond_mask is None:
+                raise RuntimeError("a conditional CompNet needs `cond_image` and `cond_mask`.")
+            inputs = torch.cat([image, cond_image, cond_mask.to(image.dtype)], dim=1)
+        pad: list[int] = []
+        for size in inputs.shape[2:][::-1]:
+            pad += [0, -size % self.divisor]
+        padded = F.pad(inputs, pad, mode="replicate") if max(pad) > 0 else inputs
+        logits = self.backbone(padded)
+        for dim, size in enumerate(inputs.shape[2:]):
+            logits = logits.narrow(dim + 2, 0, size)
+        return logits
+
+    def load_unconditional(self, state: dict[str, torch.Tensor]) -> None:
+        """
+        Start a conditional network from the weights of an unconditional one, with the same class probabilities.
+
+        Conditions get zero weights; intersection and extra of a class both get the logit of the class, so that they share
+        its probability evenly.
+
+        Args:
+            state: ``state_dict()`` of a CompNet with ``conditional=False`` and the same backbone.
+
+        Raises:
+            ValueError: when the weights do not belong to the unconditional form of this network.
+        """
+        prefix = "backbone."
+        plain = {name.removeprefix(prefix): value for name, value in state.items()}
+        if {name: list(value.shape) for name, value in plain.items()} != self._plain_shapes:
+            raise ValueError("these are not the weights of the unconditional form of this network.")
+        own = self.backbone.state_dict()
+        for name, value in plain.items():
+            for axis, extra in self._grown(name, own[name]):
+                if extra == self.num_classes:  # the last m entries are classes, now intersections and extras
+                    classes = value.narrow(axis, value.shape[axis] - extra, extra)
+                    if axis == self._input_axis(name, value):
+                        value = torch.cat([value.narrow(axis, 0, value.shape[axis] - extra), classes / 2], dim=axis)
+                        classes = classes / 2
+                else:
+                    shape = list(value.shape)
+                    shape[axis] = extra
+                    classes = value.new_zeros(shape)
+                value = torch.cat([value, classes], dim=axis)
+            own[name] = value
+        self.backbone.load_state_dict(own)
+
+    def _grown(self, name: str, value: torch.Tensor) -> list[tuple[int, int]]:
+        """Axes along which a weight is larger than the plain network's, and by how much."""
+        plain = self._plain_shapes[name]
+        return [
+            (axis, size - old) for axis, (size, old) in enumerate(zip(value.shape, plain, strict=True)) if size > old
+        ]
+
+    def _input_axis(self, name: str, value: torch.Tensor) -> int | None:
+        """The axis of a weight that belongs to the layer's input channels, if it has one."""
+        layer = self.backbone.get_submodule(name.rpartition(".")[0])
+        if value.dim() < 2:
+            return None
+        return 0 if isinstance(layer, nn.ConvTranspose2d | nn.ConvTranspose3d) else 1
+
+    @torch.no_grad()
+    def _zero_conditions(self) -> None:
+        """Set the weights of the condition channels to zero in every layer that sees the input."""
+        for name, value in self.backbone.named_parameters():
+            for axis, extra in self._grown(name, value):
+                if extra > self.num_classes:
+                    value.narrow(axis, self.image_channels, extra).zero_()
+
+
+def _factory(backbone: str | Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    if callable(backbone):
+        return backbone
+    make = UNetPlus if backbone == "UNetPlus" else getattr(monai.networks.nets, backbone, None)
+    if make is None:
+        raise ValueError(f"monai.networks.nets has no network {backbone!r}.")
+    return make

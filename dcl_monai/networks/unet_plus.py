@@ -1,0 +1,80 @@
+"""UNet+, the 2D backbone of the paper's ACDC and MSCMR experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from monai.networks.blocks import Convolution
+from torch import nn
+
+__all__ = ["UNetPlus"]
+
+
+class UNetPlus(nn.Module):
+    """
+    The modified 2D U-Net of Baumgartner et al., "An Exploration of 2D and 3D Deep Learning Techniques for Cardiac MR
+    Image Segmentation", STACOM 2017: batch norm, and transposed convolutions with as many feature maps as classes.
+
+    Convolutions keep the size (the original has valid ones), so the output is as large as the input.
+
+    Args:
+        in_channels: input channels.
+        out_channels: output channels, also the feature maps of every upsampling layer.
+        spatial_dims: 2 or 3.
+        features: feature maps of every level, top to bottom.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        spatial_dims: int = 2,
+        features: Sequence[int] = (64, 128, 256, 512, 1024),
+    ) -> None:
+        super().__init__()
+
+        def double_conv(inputs: int, outputs: int) -> nn.Sequential:
+            return nn.Sequential(
+                Convolution(spatial_dims, inputs, outputs, act="RELU", norm="BATCH", adn_ordering="NA"),
+                Convolution(spatial_dims, outputs, outputs, act="RELU", norm="BATCH", adn_ordering="NA"),
+            )
+
+        def upsample(inputs: int) -> nn.Module:
+            return Convolution(
+                spatial_dims,
+                inputs,
+                out_channels,
+                strides=2,
+                kernel_size=4,
+                padding=1,
+                output_padding=0,
+                act="RELU",
+                norm="BATCH",
+                adn_ordering="NA",
+                is_transposed=True,
+            )
+
+        self.down = nn.ModuleList(
+            double_conv(inputs, outputs) for inputs, outputs in zip([in_channels, *features], features, strict=False)
+        )
+        self.pool: nn.Module = nn.MaxPool2d(2) if spatial_dims == 2 else nn.MaxPool3d(2)
+        self.up = nn.ModuleList(upsample(inputs) for inputs in reversed(features[1:]))
+        self.merge = nn.ModuleList(double_conv(skip + out_channels, skip) for skip in reversed(features[:-1]))
+        self.final = Convolution(spatial_dims, features[0], out_channels, kernel_size=1, conv_only=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            x: BC[HWD], sizes divisible by 2 ** (levels - 1).
+
+        Returns:
+            logits, BN[HWD].
+        """
+        skips: list[torch.Tensor] = []
+        for level, block in enumerate(self.down):
+            x = block(x if level == 0 else self.pool(x))
+            skips.append(x)
+        for level, (up, merge) in enumerate(zip(self.up, self.merge)):  # noqa: B905 (TorchScript knows no `strict`)
+            x = merge(torch.cat([skips[-2 - level], up(x)], dim=1))
+        return self.final(x)

@@ -1,0 +1,188 @@
+"""Partial-label transforms on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from monai.config import NdarrayOrTensor
+from monai.data import MetaTensor
+from monai.transforms import Transform
+from monai.utils import convert_to_tensor
+
+from dcl_monai.candidates import all_classes, candidate_label, candidate_sets, expand, from_bits, to_bits
+from dcl_monai.utils import DataError
+
+__all__ = ["EncodeCandidates", "ExpandCandidates", "IntersectCandidates"]
+
+
+class EncodeCandidates(Transform):
+    """
+    Turn a label map into codes of candidate sets (see :mod:`dcl_monai.candidates`).
+
+    Every kind of partial annotation is a choice of arguments:
+
+    - some classes drawn: pass them as ``annotated`` when calling; other values of the label map are hidden;
+    - scribbles: ``unlabelled`` is the value off every stroke;
+    - unions ("whole heart"): a label value stands for several classes, e.g. ``values={0: 0, 1: [1, 2, 3]}``.
+
+    Args:
+        num_classes: number of classes m of the model, background included.
+        values: label value -> class index, or several of them for a union. Default: value j is class j.
+        unlabelled: label value about which nothing is known: "scribble left blank", "ignore".
+        background: class that surrounds the image, or ``None``. It decides the set of voxels that padding adds.
+
+    Raises:
+        ValueError: when a class index is outside ``range(num_classes)``.
+
+    Example:
+        >>> encode = EncodeCandidates(num_classes=4)
+        >>> label = encode(torch.tensor([[0, 1, 2, 3]]), annotated=[2])
+        >>> [from_bits(bits) for bits in candidate_sets(label)], label.tolist()
+        ([(0, 1, 3), (2,)], [[0.0, 0.0, 1.0, 0.0]])
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        values: Mapping[int, int | Sequence[int]] | None = None,
+        unlabelled: int | None = None,
+        background: int | None = 0,
+    ) -> None:
+        self.num_classes = num_classes
+        everything = all_classes(num_classes)
+        mapping: Mapping[int, int | Sequence[int]] = (
+            {index: index for index in range(num_classes)} if values is None else values
+        )
+        self.sets: dict[int, int] = {}
+        for value, classes in mapping.items():
+            classes = [classes] if isinstance(classes, int) else list(classes)
+            if not classes or not all(0 <= index < num_classes for index in classes):
+                raise ValueError(f"label value {value} stands for classes {classes}, outside 0..{num_classes - 1}.")
+            self.sets[int(value)] = to_bits(classes)
+        if unlabelled is not None:
+            self.sets[unlabelled] = everything
+        # What the annotation says about a voxel outside the image: nothing for scribbles, background otherwise.
+        self.outside = everything if unlabelled is not None or background is None else 1 << background
+
+    def hide(self, bits: int, annotated: int | None) -> int:
+        """Return the set of a voxel drawn as ``bits`` when only the classes of ``annotated`` are shown."""
+        everything = all_classes(self.num_classes)
+        if annotated is None or bits == everything or bits & ~annotated == 0:
+            return bits
+        # A single class left is known: annotating m - 1 classes is full annotation.
+        return everything & ~annotated
+
+    def __call__(self, label: NdarrayOrTensor, annotated: Sequence[int] | None = None) -> MetaTensor:
+        """
+        Args:
+            label: label map of integer values, any shape.
+            annotated: class indices that are annotated in this image; default: all that the values name.
+
+        Returns:
+            codes (float32, as MONAI's label maps) with the table of sets in the metadata.
+
+        Raises:
+            DataError: when the label map holds a value without a meaning, or an annotated class does not exist.
+        """
+        tensor = convert_to_tensor(label, track_meta=True)
+        name = source(tensor)
+        if annotated is not None and not all(0 <= index < self.num_classes for index in annotated):
+            raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{self.num_classes - 1}.")
+        shown = None if annotated is None else to_bits(annotated)
+        raw = tensor.detach().cpu().numpy()
+        if raw.dtype.kind == "f" and not np.array_equal(raw, np.rint(raw)):
+            raise DataError(f"{name}: label values must be whole numbers; is this an image or a probability map?")
+        found, inverse = np.unique(raw.astype(np.int64), return_inverse=True)
+        unknown = [int(value) for value in found if int(value) not in self.sets]
+        if unknown:
+            count = int(np.isin(raw, unknown).sum())
+            raise DataError(
+                f"{name}: label value(s) {unknown} in {count} voxel(s) have no meaning; known values are "
+                f"{sorted(self.sets)}. Correct the file or add the value to the class list."
+            )
+        table = [self.hide(self.outside, shown)]
+        codes = np.zeros(len(found), dtype=np.int64)
+        for position, value in enumerate(found):
+            bits = self.hide(self.sets[int(value)], shown)
+            if bits not in table:
+                table.append(bits)
+            codes[position] = table.index(bits)
+        coded = torch.from_numpy(codes[inverse].reshape(raw.shape).astype(np.float32)).to(tensor.device)
+        return candidate_label(coded, table, like=tensor)
+
+
+class IntersectCandidates(Transform):
+    """
+    Merge two annotations of one image (two raters, two data sets): each voxel keeps the classes both allow.
+
+    Example:
+        >>> a = EncodeCandidates(3)(torch.tensor([[0, 1, 2]]), annotated=[1])
+        >>> b = EncodeCandidates(3)(torch.tensor([[0, 1, 2]]), annotated=[2])
+        >>> merged = IntersectCandidates()(a, b)
+        >>> [from_bits(bits) for bits in candidate_sets(merged)]
+        [(0,), (1,), (2,)]
+    """
+
+    def __call__(self, label: torch.Tensor, other: torch.Tensor) -> MetaTensor:
+        """
+        Args:
+            label: codes with their table.
+            other: codes of the second annotation, same shape.
+
+        Raises:
+            DataError: when the shapes differ, or some voxel has no class that both annotations allow.
+        """
+        if label.shape != other.shape:
+            raise DataError(
+                f"{source(label)} and {source(other)} annotate one image but have shapes "
+                f"{tuple(label.shape)} and {tuple(other.shape)}: resample one onto the other."
+            )
+        sets, other_sets = candidate_sets(label), candidate_sets(other)
+        joint = label.as_tensor().long() * len(other_sets) + torch.as_tensor(other).long()
+        found, inverse = torch.unique(joint, return_inverse=True)
+        table = [sets[0] & other_sets[0]]
+        codes = torch.zeros(len(found), dtype=torch.float32, device=joint.device)
+        for position, pair in enumerate(found.tolist()):
+            first, second = sets[pair // len(other_sets)], other_sets[pair % len(other_sets)]
+            if not first & second:
+                raise DataError(
+                    f"{source(label)} and {source(other)} disagree in {int((joint == pair).sum())} voxel(s): one allows "
+                    f"classes {from_bits(first)}, the other {from_bits(second)}. Correct one of them or drop it."
+                )
+            if first & second not in table:
+                table.append(first & second)
+            codes[position] = table.index(first & second)
+        if not table[0]:  # the two differ only outside the image, where nobody drew: nothing is known there
+            table[0] = sets[0] | other_sets[0]
+        return candidate_label(codes[inverse], table, like=label)
+
+
+class ExpandCandidates(Transform):
+    """
+    Expand codes into the membership of every class, the form in which losses and metrics take partial labels.
+
+    Args:
+        num_classes: number of classes m.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+
+    def __call__(self, label: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            label: codes with their table, shape (1, H, W[, D]).
+
+        Returns:
+            boolean tensor of shape (m, H, W[, D]), true where the class is in the voxel's candidate set.
+        """
+        sets = candidate_sets(label)
+        plain = label.as_tensor() if isinstance(label, MetaTensor) else label
+        return expand(plain[0], sets, self.num_classes)
+
+
+def source(label: torch.Tensor) -> str:
+    """Name a label map by its file, for messages."""
+    return str(label.meta.get("filename_or_obj", "label map")) if isinstance(label, MetaTensor) else "label map"

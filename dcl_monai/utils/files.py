@@ -1,0 +1,34 @@
+"""Writing files so that nothing on disk is ever half-written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["save_atomic", "write_atomic"]
+
+
+def replace_atomic(path: str | Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` write a file beside ``path`` and put it in place in one step."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomic(path: str | Path, text: str) -> None:
+    """Write a text file in one step."""
+    replace_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8") and None)
+
+
+def save_atomic(content: Any, path: str | Path) -> None:
+    """``torch.save`` in one step."""
+    replace_atomic(path, lambda temporary: torch.save(content, temporary))

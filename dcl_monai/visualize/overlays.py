@@ -1,0 +1,139 @@
+"""Overlay pictures: image, what the network was told, what is true, what it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from torch import nn
+
+from dcl_monai.candidates import candidate_sets, expand, known_positive
+from dcl_monai.utils.files import replace_atomic
+
+__all__ = ["Example", "draw_examples", "plot_overlays"]
+
+COLOURS = ("tab:blue", "gold", "tab:red", "tab:green", "tab:purple", "tab:cyan", "tab:orange", "tab:pink")
+BACKGROUND_COLOUR = "0.55"
+
+
+@dataclass
+class Example:
+    """
+    One row of the picture.
+
+    Args:
+        title: text of the row.
+        image: (H, W).
+        told: class index where the network was told it, -1 elsewhere (H, W); ``None`` where it was told nothing.
+        truth: class index (H, W).
+        prediction: class index (H, W).
+    """
+
+    title: str
+    image: np.ndarray
+    told: np.ndarray | None
+    truth: np.ndarray
+    prediction: np.ndarray
+
+
+def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str | Path) -> None:
+    """
+    Draw one row per example: image, partial label, truth, prediction.
+
+    Args:
+        examples: the rows.
+        classes: class names, background first.
+        path: the PNG file.
+    """
+    colours = [BACKGROUND_COLOUR, *(COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1))]
+    palette = ListedColormap(colours)
+    figure = Figure(figsize=(9, 2.3 * len(examples) + 0.5), layout="constrained")
+    grid = figure.subplots(len(examples), 4, squeeze=False)
+    for column, title in enumerate(("image", "partial label", "truth", "prediction")):
+        grid[0][column].set_title(title)
+    for row, example in zip(grid, examples, strict=True):
+        low, high = np.percentile(example.image, (1, 99))
+        for axes, overlay in zip(row, (None, example.told, example.truth, example.prediction), strict=True):
+            axes.set(xticks=[], yticks=[])
+            axes.imshow(example.image.T, cmap="gray", vmin=low, vmax=high)
+            if overlay is not None:
+                # background is drawn only where it is what the network was told
+                shown = overlay >= 0 if overlay is example.told else overlay > 0
+                masked = np.ma.masked_where(~shown, overlay)
+                axes.imshow(masked.T, cmap=palette, vmin=0, vmax=len(classes) - 1, alpha=0.5, interpolation="nearest")
+        row[0].set_ylabel(example.title, fontsize=8)
+        if example.told is None:
+            row[1].text(
+                0.5,
+                0.5,
+                "not used in training",
+                ha="center",
+                va="center",
+                color="white",
+                fontsize=8,
+                transform=row[1].transAxes,
+            )
+    handles = [Patch(color=colour, label=name) for colour, name in zip(colours, classes, strict=True)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(classes), fontsize=8)
+    replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))
+
+
+def draw_examples(
+    network: nn.Module,
+    datalist: Mapping[str, Any],
+    preprocessing: Callable[[dict[Hashable, Any]], Mapping[Hashable, Any]],
+    device: torch.device,
+    path: str | Path,
+    test_cases: int = 2,
+) -> None:
+    """
+    Draw a training image of every annotation that occurs, and test images, with what the network makes of them.
+
+    Args:
+        network: the served network: one image in, class probabilities out; 2D, applied to one slice.
+        datalist: classes and splits, see :mod:`dcl_monai.data.datalist`.
+        preprocessing: turns an item into ``image`` (C, H, W, D) and coded ``label`` (1, H, W, D).
+        device: device of the network.
+        path: the PNG file.
+        test_cases: number of test images.
+    """
+    classes = datalist["classes"]
+    chosen = {tuple(item.get("annotated", ())): item for item in reversed(datalist["training"])}
+    subjects = {item["subject"]: item for item in reversed(datalist["test"])}
+    rows = [("training", item) for _, item in sorted(chosen.items())[: len(classes)]]
+    rows += [("test", item) for _, item in sorted(subjects.items())[:test_cases]]
+    examples = []
+    network.eval()
+    for split, item in rows:
+        loaded = preprocessing(dict(item))
+        full = preprocessing({key: value for key, value in item.items() if key != "annotated"})
+        truth = class_map(full["label"], len(classes))
+        k = int((truth > 0).sum((0, 1)).argmax())
+        image = torch.as_tensor(loaded["image"])[..., k].to(device)
+        with torch.no_grad():
+            prediction = network(image.unsqueeze(0))[0].argmax(0).cpu().numpy()
+        annotated = ", ".join(classes[j] for j in item["annotated"]) if "annotated" in item else "all"
+        examples.append(
+            Example(
+                title=f"{item['subject']} {item.get('phase', '')}\n{split}"
+                + (f": {annotated}" if split == "training" else ""),
+                image=image[0].cpu().numpy(),
+                told=class_map(loaded["label"], len(classes))[..., k] if split == "training" else None,
+                truth=truth[..., k],
+                prediction=prediction,
+            )
+        )
+    plot_overlays(examples, classes, path)
+
+
+def class_map(label: torch.Tensor, num_classes: int) -> np.ndarray:
+    """Return the class index of every voxel whose class is known, -1 elsewhere."""
+    sole = known_positive(expand(torch.as_tensor(label)[0], candidate_sets(label), num_classes), dim=0)
+    return torch.where(sole.any(0), sole.int().argmax(0), -1).numpy()
