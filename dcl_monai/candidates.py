@@ -2,8 +2,9 @@
 
 For each voxel we keep the set S of classes it may still belong to. A label map is a single integer channel of small
 *codes*, and its metadata holds the table ``code -> set`` of that image, each set as the bits of a Python integer (class
-j is bit j), so any number of classes works. MONAI's resamplers, flips, crops, pads and caches treat the channel like any
-other label map: codes are far below 2**24, the largest integer that float32 (in which MONAI resamples) holds exactly.
+j is bit j), so any number of classes works. MONAI's resamplers, flips, crops, pads and caches treat the channel like
+any other label map: codes are far below 2**24, the largest integer that float32 (in which MONAI resamples) holds
+exactly.
 
 Code 0 is always the set of a voxel *outside the image*, so that the zero which MONAI fills in by default means what the
 annotation says about such a voxel, and not "background" by accident.

@@ -32,8 +32,8 @@ def check_datalist(
         the datalist, so that the call can stand in a config where the datalist is meant.
 
     Raises:
-        DataError: when a split is empty, a file cannot be read, image and label differ in shape or affine, a label value
-            is outside the class list, or a class is annotated in no training image.
+        DataError: when a split is empty, a file cannot be read, image and label differ in shape or affine, a label
+            value is outside the class list, or a class is annotated in no training image.
     """
     classes = datalist["classes"]
     for split in splits:

@@ -1,8 +1,8 @@
 """Datalists: who is in which split, and which classes are annotated in whom.
 
-A datalist is a dictionary with the keys ``classes``, ``training``, ``validation`` and ``test``, each of the last three a
-list of items in the manner of the Decathlon's ``dataset.json``: ``image``, ``label``, ``subject`` and, where not every
-class is annotated, ``annotated``: the indices of the classes that are.
+A datalist is a dictionary with the keys ``classes``, ``training``, ``validation`` and ``test``, each of the last three
+a list of items in the manner of the Decathlon's ``dataset.json``: ``image``, ``label``, ``subject`` and, where not
+every class is annotated, ``annotated``: the indices of the classes that are.
 """
 
 from __future__ import annotations

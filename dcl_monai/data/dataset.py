@@ -51,16 +51,16 @@ class ConditionalDataset(Dataset):
     """
     Targets with one conditional image per class, augmented, in the form in which the trainer takes them.
 
-    For every class j the condition is an image in which j is annotated, never of the target's own subject: out of ``pool``
-    such images drawn at random, the rule takes the most similar one. With ``pool=1`` that is the paper's random
-    condition; with as many as the bank of the served model holds, training sees what service will see.
+    For every class j the condition is an image in which j is annotated, never of the target's own subject: out of
+    ``pool`` such images drawn at random, the rule takes the most similar one. With ``pool=1`` that is the paper's
+    random condition; with as many as the bank of the served model holds, training sees what service will see.
 
-    Everything random depends on ``(seed, epoch, index)`` alone: any number of workers gives the same data, and a resumed
-    run goes on as if it had never stopped.
+    Everything random depends on ``(seed, epoch, index)`` alone: any number of workers gives the same data, and a
+    resumed run goes on as if it had never stopped.
 
     Args:
-        items: items with ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial), ``sets`` and ``subject``, all of one
-            size: a :class:`SliceDataset`, for example.
+        items: items of one size with ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial), ``sets`` and
+            ``subject``; a :class:`SliceDataset`, for example.
         num_classes: number of classes m.
         classes: class names, for messages.
         conditional: whether to add conditions.
@@ -112,9 +112,9 @@ class ConditionalDataset(Dataset):
             shown = {self.subjects[index] for index in entries}
             if len(shown) < 2:
                 raise DataError(
-                    f"class {classes[j]!r} is annotated in {len(shown)} training subject(s), but conditions need two, so "
-                    "that every image finds one of another subject: annotate it in one more, or train without conditions "
-                    "(configs/ablation/3.json)."
+                    f"class {classes[j]!r} is annotated in {len(shown)} training subject(s), but conditions need two, "
+                    "so that every image finds one of another subject: annotate it in one more, or train without "
+                    "conditions (configs/ablation/3.json)."
                 )
 
     def set_epoch(self, epoch: int) -> None:
@@ -141,9 +141,9 @@ class ConditionalDataset(Dataset):
         """
         Returns:
             ``image`` (C, \\*spatial) and ``label``, boolean candidate sets (m, \\*spatial); with conditions also
-            ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of class j
-            is known to be j, and where that is known at all; ``dual_class``, the class s of the closed loop, and
-            ``dual_label`` (m, \\*spatial), the candidate sets of the condition of class s.
+            ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of
+            class j is known to be j, and where that is known at all; ``dual_class``, the class s of the closed loop,
+            and ``dual_label`` (m, \\*spatial), the candidate sets of the condition of class s.
         """
         rng = np.random.default_rng((self.seed, int(self._epoch), index))
         target = self.items[index]
@@ -159,7 +159,7 @@ class ConditionalDataset(Dataset):
                 self.transform.set_random_state(seed=int(rng.integers(2**31)))
             with untracked_meta():
                 data = self.transform(data)
-        output = {
+        output: dict[str, Any] = {
             "image": plain(data["image"]),
             "label": expand(plain(data["label"])[0], target["sets"], self.num_classes),
         }

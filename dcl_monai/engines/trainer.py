@@ -50,10 +50,10 @@ class DCLTrainer(SupervisedTrainer):
     """
     Train PrimNet by L = (1 - l) L_cc^prim + l L_cc^dual (Eq. 10), or by L_cc alone (Eq. 8) while ``dual`` is off.
 
-    The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the loss
-    it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same code.
-    ``engine.state.output`` holds, beside the usual keys, each term of the loss: ``positive``, ``negative``, ``prior``,
-    and ``dual`` for the whole dual loss.
+    The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the
+    loss it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same
+    code. ``engine.state.output`` holds, beside the usual keys, each term of the loss: ``positive``, ``negative``,
+    ``prior``, and ``dual`` for the whole dual loss.
 
     Args:
         device: device to train on.
@@ -61,9 +61,10 @@ class DCLTrainer(SupervisedTrainer):
         train_data_loader: batches of :class:`~dcl_monai.data.ConditionalDataset`.
         network: PrimNet, a :class:`~dcl_monai.networks.CompNet` (or its DistributedDataParallel).
         optimizer: optimizer of PrimNet.
-        loss_function: loss with ``forward(logits, candidates[, cond_mask, cond_known])``; its terms are logged if it has
-            a ``terms`` method.
-        dual_network: DualNet, of the same form as PrimNet; it is frozen here. ``None`` for methods without the dual loop.
+        loss_function: loss with ``forward(logits, candidates[, cond_mask, cond_known])``; its terms are logged if it
+            has a ``terms`` method.
+        dual_network: DualNet, of the same form as PrimNet; it is frozen here. ``None`` for methods without the dual
+            loop.
         dual_weight: l of Eq. 10.
         epoch_length: iterations per epoch, default ``len(train_data_loader)``.
         inferer: how the network is applied.
@@ -164,7 +165,7 @@ class DCLTrainer(SupervisedTrainer):
         self.state.output["dual"] = dual.detach()
         return (1.0 - self.dual_weight) * total(primal) + self.dual_weight * dual
 
-    def run(self) -> None:
+    def run(self) -> None:  # type: ignore[override]
         """Train; a run that was resumed after its last epoch is complete and returns at once."""
         if self.state.epoch >= self.state.max_epochs:
             self.logger.info("this run is complete: nothing left to train.")

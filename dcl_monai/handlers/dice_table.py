@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from ignite.engine import Engine, Events
+from ignite.engine import Events
+from monai.engines import Evaluator
 
 from dcl_monai.utils.files import replace_atomic
 
@@ -34,7 +35,7 @@ class DiceTable:
         self.metric = metric
         self.cases: list[tuple[str, str]] = []
 
-    def attach(self, engine: Engine) -> None:
+    def attach(self, engine: Evaluator) -> None:
         """
         Args:
             engine: the evaluator, with decollated batches that hold ``subject`` and perhaps ``phase``.
@@ -43,11 +44,11 @@ class DiceTable:
         engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
         engine.add_event_handler(Events.COMPLETED, self)
 
-    def add(self, engine: Engine) -> None:
+    def add(self, engine: Evaluator) -> None:
         """Note which volumes were measured."""
         self.cases += [(item["subject"], item.get("phase", "")) for item in engine.state.batch]
 
-    def __call__(self, engine: Engine) -> None:
+    def __call__(self, engine: Evaluator) -> None:
         dice = np.asarray(engine.state.metric_details[self.metric].cpu())
         phases = sorted({phase for _, phase in self.cases})
         lines = [f"{'Dice':8}" + "".join(f"{name:>16}" for name in [*self.classes, "mean"])]

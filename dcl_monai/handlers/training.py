@@ -6,7 +6,7 @@ import ignite.distributed as idist
 import numpy as np
 import torch
 from ignite.engine import Engine, Events
-from monai.engines import Trainer
+from monai.engines import SupervisedTrainer, Trainer
 from monai.utils import set_determinism
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
@@ -83,10 +83,10 @@ class ClipGradients:
     def __init__(self, max_norm: float) -> None:
         self.max_norm = max_norm
 
-    def attach(self, engine: Trainer) -> None:
+    def attach(self, engine: SupervisedTrainer) -> None:
         """
         Args:
-            engine: a trainer with an ``optimizer``.
+            engine: the trainer.
         """
         engine.add_event_handler(Events.STARTED, lambda _: engine.optimizer.register_step_pre_hook(self))
 
@@ -96,7 +96,8 @@ class ClipGradients:
 
 class SaveNetwork:
     """
-    Write a network's weights at every new best validation, in one step, under the key ``model`` as MONAI's tools want it.
+    Write a network's weights at every new best validation, in one step, under the key ``model`` as MONAI's tools want
+    it.
 
     Args:
         network: the network as it is served: with its conditional bank.

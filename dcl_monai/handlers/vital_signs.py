@@ -1,7 +1,7 @@
 """Vital signs: does the network use its conditions, and does the dual loop teach it anything?
 
-Neither shows in the loss. A network that ignores its conditions can still satisfy the prior, and the gradient of the dual
-loss flows through the condition channel alone.
+Neither shows in the loss. A network that ignores its conditions can still satisfy the prior, and the gradient of the
+dual loss flows through the condition channel alone.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class GradientRatio:
     """
     Measure the norm of the gradient of the dual loss relative to that of the primal loss, on one batch per interval.
 
-    The result stands in ``engine.state.metrics["gradient_ratio"]``. PrimNet is in evaluation mode while it is measured, so
-    that its batch statistics do not change.
+    The result stands in ``engine.state.metrics["gradient_ratio"]``. PrimNet is in evaluation mode while it is measured,
+    so that its batch statistics do not change.
 
     Args:
         interval: epochs between two measurements.

@@ -16,8 +16,8 @@ class ConventionalCELoss(nn.Module):
     """
     Conventional cross entropy against the paper's label vector, with p = 1 / (m - q) at unknown entries (row #1).
 
-    It is *not* compatible (Proposition 1): its minimiser is the label vector itself, an even guess among all classes that
-    nobody drew.
+    It is *not* compatible (Proposition 1): its minimiser is the label vector itself, an even guess among all classes
+    that nobody drew.
 
     Args:
         num_classes: number of classes m.

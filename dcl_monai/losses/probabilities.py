@@ -64,7 +64,8 @@ class LogProbabilities:
     @cached_property
     def log_not(self) -> torch.Tensor:
         """
-        log(1 - p): where p is above 1/2 it is summed up from the remaining events, so that it is exact where p rounds to 1.
+        log(1 - p): where p is above 1/2 it is summed up from the remaining events, so that it is exact where p rounds
+        to 1.
 
         At most one event of a voxel is; for all others log1p(-p) is well conditioned.
         """

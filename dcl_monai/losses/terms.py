@@ -4,9 +4,9 @@ Every part maps class probabilities and candidate sets to a value per entry and 
 how the entries are averaged is a separate choice (:mod:`dcl_monai.losses.averaging`). In the paper's notation the mask
 of L_P is [y_ij = 1], that of L_N is [y_ij = 0].
 
-Two misprints of the paper are mended here. Eq. 15: both terms carry a minus sign. Eq. 17-18: the merged term at annotated
-voxels sums over the classes outside the voxel's candidate set; over c_q, as printed, it would punish the true class. The
-merged terms count once per voxel, not once per class.
+Two misprints of the paper are mended here. Eq. 15: both terms carry a minus sign. Eq. 17-18: the merged term at
+annotated voxels sums over the classes outside the voxel's candidate set; over c_q, as printed, it would punish the true
+class. The merged terms count once per voxel, not once per class.
 """
 
 from __future__ import annotations

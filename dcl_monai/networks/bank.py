@@ -57,9 +57,9 @@ class SimilarityRule(nn.Module):
         """
         images = images.float()
         if images.dim() == 5:
-            coarse = F.adaptive_avg_pool3d(images, [self.grid] * 3)
+            coarse = F.adaptive_avg_pool3d(images, self.grid)
         else:
-            coarse = F.adaptive_avg_pool2d(images, [self.grid] * 2)
+            coarse = F.adaptive_avg_pool2d(images, self.grid)
         axis = (torch.arange(self.grid, device=images.device) + 0.5) / self.grid - 0.5
         gauss = torch.exp(-0.5 * (axis / self.window) ** 2)
         coarse = coarse - coarse.flatten(2).mean(2).reshape(

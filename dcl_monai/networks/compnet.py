@@ -108,8 +108,8 @@ class CompNet(nn.Module):
         """
         Start a conditional network from the weights of an unconditional one, with the same class probabilities.
 
-        Conditions get zero weights; intersection and extra of a class both get the logit of the class, so that they share
-        its probability evenly.
+        Conditions get zero weights; intersection and extra of a class both get the logit of the class, so that they
+        share its probability evenly.
 
         Args:
             state: ``state_dict()`` of a CompNet with ``conditional=False`` and the same backbone.

@@ -125,7 +125,7 @@ class IntersectCandidates(Transform):
         [(0,), (1,), (2,)]
     """
 
-    def __call__(self, label: torch.Tensor, other: torch.Tensor) -> MetaTensor:
+    def __call__(self, label: torch.Tensor, other: torch.Tensor) -> MetaTensor:  # type: ignore[override]
         """
         Args:
             label: codes with their table.
@@ -140,7 +140,7 @@ class IntersectCandidates(Transform):
                 f"{tuple(label.shape)} and {tuple(other.shape)}: resample one onto the other."
             )
         sets, other_sets = candidate_sets(label), candidate_sets(other)
-        joint = label.as_tensor().long() * len(other_sets) + torch.as_tensor(other).long()
+        joint = convert_to_tensor(label).long() * len(other_sets) + convert_to_tensor(other).long()
         found, inverse = torch.unique(joint, return_inverse=True)
         table = [sets[0] & other_sets[0]]
         codes = torch.zeros(len(found), dtype=torch.float32, device=joint.device)
@@ -148,8 +148,8 @@ class IntersectCandidates(Transform):
             first, second = sets[pair // len(other_sets)], other_sets[pair % len(other_sets)]
             if not first & second:
                 raise DataError(
-                    f"{source(label)} and {source(other)} disagree in {int((joint == pair).sum())} voxel(s): one allows "
-                    f"classes {from_bits(first)}, the other {from_bits(second)}. Correct one of them or drop it."
+                    f"{source(label)} and {source(other)} disagree in {int((joint == pair).sum())} voxel(s): one "
+                    f"allows classes {from_bits(first)}, the other {from_bits(second)}. Correct one of them or drop it."
                 )
             if first & second not in table:
                 table.append(first & second)
@@ -179,8 +179,7 @@ class ExpandCandidates(Transform):
             boolean tensor of shape (m, H, W[, D]), true where the class is in the voxel's candidate set.
         """
         sets = candidate_sets(label)
-        plain = label.as_tensor() if isinstance(label, MetaTensor) else label
-        return expand(plain[0], sets, self.num_classes)
+        return expand(convert_to_tensor(label)[0], sets, self.num_classes)
 
 
 def source(label: torch.Tensor) -> str:

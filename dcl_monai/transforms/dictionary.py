@@ -37,8 +37,6 @@ class EncodeCandidatesd(MapTransform):
         allow_missing_keys: don't raise if a key is missing.
     """
 
-    backend = ["numpy"]
-
     def __init__(
         self,
         keys: KeysCollection,

@@ -26,7 +26,11 @@ def replace_atomic(path: str | Path, write: Callable[[Path], None]) -> None:
 
 def write_atomic(path: str | Path, text: str) -> None:
     """Write a text file in one step."""
-    replace_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8") and None)
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    replace_atomic(path, write)
 
 
 def save_atomic(content: Any, path: str | Path) -> None:
