@@ -81,7 +81,7 @@ def simulate_partial(
         order = sorted(range(num_classes), key=lambda j: (shown[j], rng.random()))
         annotated[str(subject)] = sorted(order[:per_subject])
         shown[order[:per_subject]] += 1
-    return [dict(item) | {"annotated": annotated[item["subject"]]} for item in items]
+    return [dict(item) | {"annotated": annotated[str(item["subject"])]} for item in items]
 
 
 def as_single_labels(items: Sequence[Mapping[str, Any]], num_classes: int, per_item: int = 1) -> list[dict[str, Any]]:

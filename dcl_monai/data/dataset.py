@@ -105,7 +105,7 @@ class ConditionalDataset(Dataset):
             self.subjects.append(item["subject"])
             for j in range(self.num_classes):
                 # scribbles annotate no class everywhere, but a stroke of j shows j
-                if 1 << j in item["sets"] or j in annotated_classes(item["sets"], self.num_classes):
+                if 1 << j in {item["sets"][int(code)] for code in item["label"].unique()} or j in annotated_classes(item["sets"], self.num_classes):
                     self.annotated[j].append(index)
         self.descriptors = torch.stack(descriptors)
         for j, entries in enumerate(self.annotated):

@@ -6,7 +6,6 @@ import csv
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import ignite.distributed as idist
 import torch
@@ -25,8 +24,8 @@ TERMS = ("loss", "supervised", "positive", "negative", "prior", "dual")
 
 class History:
     """
-    Collect the mean of each loss term and the metrics of every epoch; log them, and write ``history.csv`` and
-    ``curves.png``.
+    Collect the mean of each loss term and the metrics of every epoch; log them, and write ``history.csv`` after every
+    epoch and ``curves.png`` at the end. A resumed run goes on with the table that it finds.
 
     Args:
         output_dir: folder of the two files.
@@ -45,12 +44,21 @@ class History:
         Args:
             engine: the trainer; attach after the handlers that run validations.
         """
+        engine.add_event_handler(Events.STARTED, self.resume)
         engine.add_event_handler(Events.EPOCH_STARTED, self.start)
         engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
         engine.add_event_handler(Events.EPOCH_COMPLETED, self.finish)
         engine.add_event_handler(Events.COMPLETED, self.draw)
         for evaluator in self.evaluators:
             evaluator.add_event_handler(Events.COMPLETED, self.validation)
+
+    def resume(self, engine: DCLTrainer) -> None:
+        """Take up the table of a run that is resumed, up to the epoch it goes on from."""
+        table = self.output_dir / "history.csv"
+        if engine.state.epoch > 0 and table.exists():
+            with table.open(newline="", encoding="utf-8") as file:
+                rows = [{name: float(cell) for name, cell in row.items() if cell} for row in csv.DictReader(file)]
+            self.rows = [row for row in rows if row["epoch"] <= engine.state.epoch]
 
     def start(self, engine: DCLTrainer) -> None:
         """Begin an epoch."""
@@ -69,7 +77,7 @@ class History:
 
     def finish(self, engine: DCLTrainer) -> None:
         """Close an epoch: log its line, and write the table and the curves after a validation."""
-        row: dict[str, float] = {"epoch": engine.state.epoch, "stage": 2 if engine.dual else 1}
+        row: dict[str, float] = {"epoch": float(engine.state.epoch), "stage": 2.0 if engine.dual else 1.0}
         row |= {name: float(value) / engine.state.epoch_length for name, value in self.sums.items()}
         row |= self.validated
         row |= {name: float(value) for name, value in engine.state.metrics.items()}
@@ -102,11 +110,3 @@ class History:
         """Draw the curves."""
         if idist.get_rank() == 0:
             plot_curves(self.rows, self.output_dir / "curves.png")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs."""
-        return {"rows": self.rows}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up the history of an earlier run."""
-        self.rows = list(state["rows"])

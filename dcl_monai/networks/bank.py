@@ -22,7 +22,7 @@ def centre_fit(images: torch.Tensor, size: list[int]) -> torch.Tensor:
     pad: list[int] = []
     for dim in range(len(size) - 1, -1, -1):
         missing = size[dim] - shape[dim]
-        before = missing // 2
+        before = size[dim] // 2 - shape[dim] // 2
         pad += [before, missing - before]
     return F.pad(images, pad)
 
@@ -141,7 +141,10 @@ class ConditionBank(nn.Module):
         batch, classes = target.shape[0], self.images.shape[0]
         picked = self.rule(described, self.descriptors, self.valid.unsqueeze(0).expand(batch, -1, -1))
         if shift > 0:
-            picked = (picked + shift) % self.valid.sum(dim=1)
+            rank = (self.valid.long().cumsum(dim=1) - 1).unsqueeze(0).expand(batch, -1, -1)
+            place = (rank.gather(2, picked.unsqueeze(2)).squeeze(2) + shift) % self.valid.sum(dim=1)
+            order = torch.argsort((~self.valid).long(), dim=1, stable=True).unsqueeze(0).expand(batch, -1, -1)
+            picked = order.gather(2, place.unsqueeze(2)).squeeze(2)
         index = torch.arange(classes, device=target.device).unsqueeze(0).expand(batch, -1)
         images = self.images[index, picked].flatten(1, 2).to(target.dtype)
         masks = self.masks[index, picked].to(target.dtype)

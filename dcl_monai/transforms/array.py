@@ -72,7 +72,7 @@ class EncodeCandidates(Transform):
         if annotated is None or bits == everything or bits & ~annotated == 0:
             return bits
         # A single class left is known: annotating m - 1 classes is full annotation.
-        return everything & ~annotated
+        return everything & ~annotated | bits & annotated
 
     def __call__(self, label: NdarrayOrTensor, annotated: Sequence[int] | None = None) -> MetaTensor:
         """
@@ -92,7 +92,7 @@ class EncodeCandidates(Transform):
             raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{self.num_classes - 1}.")
         shown = None if annotated is None else to_bits(annotated)
         raw = tensor.detach().cpu().numpy()
-        if raw.dtype.kind == "f" and not np.array_equal(raw, np.rint(raw)):
+        if raw.dtype.kind == "f" and not (np.isfinite(raw).all() and np.array_equal(raw, np.rint(raw))):
             raise DataError(f"{name}: label values must be whole numbers; is this an image or a probability map?")
         found, inverse = np.unique(raw.astype(np.int64), return_inverse=True)
         unknown = [int(value) for value in found if int(value) not in self.sets]

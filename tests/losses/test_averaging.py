@@ -78,7 +78,8 @@ def test_annealed_course(progress, weight):
 def test_annealed_course_of_ones_own():
     average = AnnealedMean(start=0.0, end=2.0, scale=10.0)
     set_progress(average, 0.5)
-    assert average(VALUES, MASK).tolist() == pytest.approx([0.75 * b + 0.25 * 10 * s for b, s in zip(BALANCED, SUM, strict=True)])
+    expected = [0.75 * b + 0.25 * 10 * s for b, s in zip(BALANCED, SUM, strict=True)]
+    assert average(VALUES, MASK).tolist() == pytest.approx(expected)
 
 
 def test_annealed_starts_balanced():

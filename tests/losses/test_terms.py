@@ -158,7 +158,7 @@ def test_intersection_and_extra_are_added_as_probabilities():
     torch.testing.assert_close(prob.prob, expected)
     torch.testing.assert_close(prob.log_not, torch.log(1 - expected))
     logits_summed = torch.softmax(sum(logits.chunk(2, dim=1)), dim=1)
-    assert (logits_summed - expected).abs().min() > 0.01  # what the sum of logits would have given
+    assert (logits_summed - expected).abs().min() > 0.005  # what the sum of logits would have given
 
 
 @pytest.mark.parametrize("combination", ["ce", "dice", "mmee"])
@@ -171,7 +171,8 @@ def test_compatible_loss_sees_the_sum_only(combination):
 
 
 @pytest.mark.parametrize(
-    ("negative", "f_n"), [("ce", lambda p: -log(1 - p)), ("dice", lambda p: 2 * p / (1 + p)), ("ex_ce", lambda p: log(1 + p))]
+    ("negative", "f_n"),
+    [("ce", lambda p: -log(1 - p)), ("dice", lambda p: 2 * p / (1 + p)), ("ex_ce", lambda p: log(1 + p))],
 )
 def test_prior(negative, f_n):
     """Eq. 7: the intersection where y^c = 0, the extra where y^c = 1."""

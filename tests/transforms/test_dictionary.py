@@ -104,7 +104,9 @@ def random_labels(dims: int) -> MetaTensor:
     for axis in range(dims):
         blocks = blocks.repeat(3, axis)
     assert len(np.unique(blocks)) == M
-    return MetaTensor(torch.tensor(blocks[None], dtype=torch.float32), affine=torch.diag(torch.tensor([1.5, 1.5, 2, 1])))
+    return MetaTensor(
+        torch.tensor(blocks[None], dtype=torch.float32), affine=torch.diag(torch.tensor([1.5, 1.5, 2, 1]))
+    )
 
 
 def affine(dims: int) -> RandAffined:

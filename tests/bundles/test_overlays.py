@@ -1,0 +1,97 @@
+"""Every overlay of `configs/`: a step of training, and what the overlay is there for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+COMPATIBLE, FULL = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
+
+# overlay -> terms of the loss, conditions used, dual loop in stage 2, annotated classes per training image
+EXPECTED = {
+    "losses/ce.json": (FULL, True, True, 1),
+    "losses/ce_dice.json": (FULL, True, True, 1),
+    "losses/mmee.json": (FULL, True, True, 1),
+    "ablation/1.json": ({"supervised"}, False, False, 1),
+    "ablation/2.json": ({"positive"}, False, False, 1),
+    "ablation/3.json": (COMPATIBLE, False, False, 1),
+    "ablation/4.json": (COMPATIBLE, True, False, 1),
+    "ablation/5.json": (COMPATIBLE | {"prior"}, True, False, 1),
+    "ablation/6.json": (FULL, True, True, 1),
+    "baselines/unet_p.json": ({"positive"}, False, False, 1),
+    "baselines/unet_f.json": (COMPATIBLE, False, False, 4),
+    "baselines/mmee.json": (COMPATIBLE, False, False, 1),
+    "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
+    "full_annotation.json": (FULL, True, True, 1),
+    "paper.json": (FULL, True, True, 1),
+}
+PARTS = {
+    "losses/ce.json": (["ce_positive"], ["ce_negative"]),
+    "losses/ce_dice.json": (["ce_positive", "dice_positive"], ["ce_negative", "dice_negative"]),
+    "losses/mmee.json": (["ta_ce", "ta_dice"], ["ex_ce", "ex_dice"]),
+    "ablation/2.json": (["ce_positive"], []),
+    "ablation/3.json": (["ce_positive"], ["ce_negative"]),
+    "baselines/unet_p.json": (["ce_positive"], []),
+    "baselines/mmee.json": (["ta_ce", "ta_dice"], ["ex_ce", "ex_dice"]),
+}
+# What the bundle's small settings would overwrite again, and the paper's network is too large for a test.
+SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8], "bank_size": 1}
+
+
+def test_every_overlay_is_expected():
+    found = {str(path.relative_to(ROOT / "configs")) for path in (ROOT / "configs").rglob("*.json")}
+    assert found == set(EXPECTED)
+
+
+@pytest.mark.parametrize("overlay", EXPECTED)
+def test_step(parse, overlay):
+    terms, conditions, dual, annotated = EXPECTED[overlay]
+    parser = parse(f"configs/{overlay}", **(SMALL_PAPER if overlay == "paper.json" else {}))
+    trainer = parser.get_parsed_content("train#trainer")
+    network = parser.get_parsed_content("primnet")
+    assert network.conditional == conditions
+    assert (trainer.dual_network is not None) == dual
+
+    trainer.dual = dual
+    before = [p.detach().clone() for p in network.parameters()]
+    batch = next(iter(trainer.data_loader))
+    trainer.state.iteration = 1
+    trainer.state.output = {}
+    output = trainer._iteration(trainer, batch)
+    assert {name for name in output if name not in ("image", "label", "pred", "loss")} == terms
+    assert torch.isfinite(output["loss"])
+    assert any(not torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
+    assert ("cond_image" in batch) == conditions
+
+    training = parser.get_parsed_content("datalist")["training"]
+    assert {len(item.get("annotated", range(4))) for item in training} == {annotated}
+    full = (batch["label"].sum(1) == 1).all()
+    assert bool(full) == (annotated == 4), "labels seen by the loss"
+
+
+@pytest.mark.parametrize("overlay", PARTS)
+def test_parts_of_the_loss(parse, overlay):
+    loss = parse(f"configs/{overlay}").get_parsed_content("loss")
+    loss = getattr(loss, "compatible", loss)
+    assert ([part.__name__ for part in loss.positive], [part.__name__ for part in loss.negative]) == PARTS[overlay]
+
+
+def test_full_annotation_as_several_partial_images(parse):
+    """Each training volume is listed once for every class, and so is seen in full."""
+    training = parse("configs/full_annotation.json").get_parsed_content("datalist")["training"]
+    by_image: dict[str, list[int]] = {}
+    for item in training:
+        by_image.setdefault(item["image"], []).extend(item["annotated"])
+    assert all(sorted(classes) == [0, 1, 2, 3] for classes in by_image.values())
+
+
+def test_paper_settings(parse):
+    parser = parse("configs/paper.json", **SMALL_PAPER)
+    for key, value in {"learning_rate": 0.01, "stage2_learning_rate": 1e-4, "prior_weight": 1.0, "dual_weight": 0.2}.items():
+        assert parser[key] == value
+    assert type(parser.get_parsed_content("primnet").backbone).__name__ == "UNetPlus"
+    assert type(parser.get_parsed_content("loss").compatible.averaging).__name__ == "SumMean"
+    assert parser.get_parsed_content("train#conditional_dataset").pool == 1, "random conditions"

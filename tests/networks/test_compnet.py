@@ -1,0 +1,250 @@
+"""Tests of CompNet over several of MONAI's networks, all tiny."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from monai.networks.nets import BasicUNet
+from torch import nn
+
+from dcl_monai.networks import CompNet
+
+M = 3
+BASIC = {"backbone": "BasicUNet", "spatial_dims": 2, "features": (4, 4, 8, 8, 8, 4)}
+DYN = {"backbone": "DynUNet", "kernel_size": [3, 3, 3], "strides": [1, 2, 2], "upsample_kernel_size": [2, 2]}
+BACKBONES = {
+    "BasicUNet": BASIC,
+    "BasicUNet, batch norm": BASIC | {"norm": "batch"},
+    "DynUNet": DYN | {"spatial_dims": 2, "filters": [4, 6, 8]},
+    "DynUNet, residual": DYN | {"spatial_dims": 2, "filters": [4, 6, 8], "res_block": True, "norm_name": "batch"},
+    "UNet": {"backbone": "UNet", "spatial_dims": 2, "channels": (4, 6, 8), "strides": (2, 2), "norm": "batch"},
+    "UNet, residual": {
+        "backbone": "UNet",
+        "spatial_dims": 2,
+        "channels": (4, 6, 8),
+        "strides": (2, 2),
+        "num_res_units": 2,
+    },
+    "SegResNet": {
+        "backbone": "SegResNet",
+        "spatial_dims": 2,
+        "init_filters": 8,
+        "blocks_down": (1, 1, 1),
+        "blocks_up": (1, 1),
+    },
+    "UNetPlus": {"backbone": "UNetPlus", "features": (4, 6, 8)},
+    "BasicUNet, 3D": BASIC | {"spatial_dims": 3},
+    "DynUNet, 3D": DYN | {"spatial_dims": 3, "filters": [4, 6, 8]},
+}
+every_backbone = pytest.mark.parametrize("kwargs", BACKBONES.values(), ids=BACKBONES)
+
+
+def make(kwargs, m=M, seed=0, **more):
+    torch.manual_seed(seed)
+    return CompNet(**kwargs, num_classes=m, **more)
+
+
+def inputs(kwargs, m=M, channels=1, batch=2, size=None):
+    """Target, conditional images and masks."""
+    size = size or ((20, 16, 9) if kwargs.get("spatial_dims") == 3 else (20, 33))
+    generator = torch.Generator().manual_seed(1)
+    image = torch.randn(batch, channels, *size, generator=generator)
+    cond_image = torch.randn(batch, m * channels, *size, generator=generator)
+    cond_mask = (torch.rand(batch, m, *size, generator=generator) > 0.5).float()
+    return image, cond_image, cond_mask
+
+
+def disturb(net):
+    """Give norm layers and biases values that no initialisation has, and running statistics too."""
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for name, value in net.state_dict().items():
+            if value.is_floating_point() and value.dim() == 1:
+                noise = 0.3 * torch.rand(value.shape, generator=generator)
+                value += noise if "running_var" in name else noise - 0.15
+
+
+class Recorder(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.channels = (in_channels, out_channels)
+        self.conv = nn.Conv2d(in_channels, out_channels, 1)
+        self.seen: tuple[int, ...] = ()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen = tuple(x.shape)
+        self.input = x
+        return self.conv(x)
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("m", "channels", "conditional", "expected"),
+        [
+            (4, 1, True, (9, 8)),
+            (4, 1, False, (1, 4)),
+            (3, 2, True, (11, 6)),
+            (3, 2, False, (2, 3)),
+            (8, 1, True, (17, 16)),
+        ],
+    )
+    def test_channel_counts(self, m, channels, conditional, expected):
+        net = CompNet(Recorder, num_classes=m, image_channels=channels, conditional=conditional)
+        assert net.backbone.channels == expected
+        image, cond_image, cond_mask = inputs({}, m, channels)
+        logits = net(image, cond_image, cond_mask) if conditional else net(image)
+        assert logits.shape == (2, expected[1], 20, 33)
+        assert net.backbone.seen == (2, expected[0], 32, 48)
+
+    @every_backbone
+    def test_odd_sizes(self, kwargs):
+        image, cond_image, cond_mask = inputs(kwargs)
+        assert make(kwargs)(image, cond_image, cond_mask).shape == (2, 2 * M, *image.shape[2:])
+        assert make(kwargs, conditional=False)(image).shape == (2, M, *image.shape[2:])
+
+    @pytest.mark.parametrize("name", [name for name in BACKBONES if "3D" not in name])
+    def test_212(self, name):
+        tensors = inputs({}, batch=1, size=(212, 212))
+        with torch.no_grad():
+            assert make(BACKBONES[name]).eval()(*tensors).shape == (1, 2 * M, 212, 212)
+
+    @pytest.mark.parametrize("kwargs", [BASIC, BACKBONES["UNetPlus"]], ids=["BasicUNet", "UNetPlus"])
+    def test_two_channels(self, kwargs):
+        image, cond_image, cond_mask = inputs(kwargs, channels=2)
+        net = make(kwargs, image_channels=2, zero_conditions=False)
+        assert net(image, cond_image, cond_mask).shape == (2, 2 * M, 20, 33)
+
+    def test_order_of_the_input_channels(self):
+        net = CompNet(Recorder, num_classes=2)
+        image, cond_image, cond_mask = (
+            torch.full((1, n, 16, 16), value) for n, value in [(1, 1.0), (2, 2.0), (2, 3.0)]
+        )
+        net(image, cond_image, cond_mask)
+        assert net.backbone.input[0, :, 0, 0].tolist() == [1, 2, 2, 3, 3]
+
+    @pytest.mark.parametrize(("divisor", "size"), [(16, (32, 48)), (8, (24, 40)), (1, (20, 33))])
+    def test_padding_replicates_the_edge(self, divisor, size):
+        net = CompNet(Recorder, num_classes=M, conditional=False, divisor=divisor)
+        image, *_ = inputs({})
+        net(image)
+        padded = net.backbone.input
+        assert padded.shape[2:] == size
+        assert torch.equal(padded[:, :, :20, :33], image)
+        assert torch.equal(padded[:, :, 20:, :33], image[:, :, 19:].expand(-1, -1, size[0] - 20, -1))
+
+    def test_mask_of_any_type(self):
+        net = make(BASIC, zero_conditions=False).eval()
+        image, cond_image, cond_mask = inputs(BASIC)
+        assert torch.equal(net(image, cond_image, cond_mask.bool()), net(image, cond_image, cond_mask))
+
+
+class TestErrors:
+    def test_unknown_backbone(self):
+        with pytest.raises(ValueError, match="'NoSuchNet'"):
+            CompNet("NoSuchNet", num_classes=3)
+
+    @pytest.mark.parametrize("missing", ["both", "mask"])
+    def test_missing_conditions(self, missing):
+        image, cond_image, _ = inputs(BASIC)
+        with pytest.raises(RuntimeError, match="`cond_image` and `cond_mask`"):
+            make(BASIC)(image, None if missing == "both" else cond_image)
+
+
+@every_backbone
+@pytest.mark.parametrize("conditional", [True, False])
+def test_script(kwargs, conditional):
+    net = make(kwargs, conditional=conditional, zero_conditions=False).eval()
+    scripted = torch.jit.script(net)
+    tensors = inputs(kwargs) if conditional else inputs(kwargs)[:1]
+    with torch.no_grad():
+        torch.testing.assert_close(scripted(*tensors), net(*tensors))
+
+
+class TestZeroConditions:
+    @every_backbone
+    @pytest.mark.parametrize("channels", [1, 2])
+    def test_conditions_are_ignored_until_learned(self, kwargs, channels):
+        net = make(kwargs, image_channels=channels)
+        image, cond_image, cond_mask = inputs(kwargs, channels=channels)
+        others = cond_image.flip(0), 1 - cond_mask
+        with torch.no_grad():
+            before = net(image, cond_image, cond_mask)
+            assert torch.equal(net(image, *others), before)
+            assert not torch.equal(net(image.flip(0), cond_image, cond_mask), before)
+        loss = nn.functional.cross_entropy(net(image, cond_image, cond_mask), torch.zeros_like(image[:, 0]).long())
+        loss.backward()
+        torch.optim.SGD(net.parameters(), lr=1.0).step()
+        with torch.no_grad():
+            after = net(image, cond_image, cond_mask)
+            assert not torch.allclose(net(image, others[0], cond_mask), after)
+            assert not torch.allclose(net(image, cond_image, others[1]), after)
+
+    @every_backbone
+    def test_off(self, kwargs):
+        net = make(kwargs, zero_conditions=False)
+        image, cond_image, cond_mask = inputs(kwargs)
+        with torch.no_grad():
+            reference = net(image, cond_image, cond_mask)
+            assert not torch.allclose(net(image, cond_image.flip(0), cond_mask), reference)
+            assert not torch.allclose(net(image, cond_image, 1 - cond_mask), reference)
+
+
+def probabilities(logits: torch.Tensor) -> torch.Tensor:
+    """Class probabilities: intersection and extra summed."""
+    split = logits.softmax(1)
+    return split if split.shape[1] == M else split[:, :M] + split[:, M:]
+
+
+class TestLoadUnconditional:
+    @every_backbone
+    @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+    @pytest.mark.parametrize("channels", [1, 2])
+    def test_same_probabilities(self, kwargs, training, channels):
+        plain = make(kwargs, conditional=False, image_channels=channels)
+        disturb(plain)
+        net = make(kwargs, image_channels=channels, zero_conditions=False, seed=1)
+        net.load_unconditional(plain.state_dict())
+        image, cond_image, cond_mask = inputs(kwargs, channels=channels)
+        with torch.no_grad():
+            expected = probabilities(plain.train(training)(image))
+            split = net.train(training)(image, cond_image, cond_mask)
+        torch.testing.assert_close(probabilities(split), expected, rtol=1e-4, atol=1e-5)
+        assert expected.std() > 1e-3
+        torch.testing.assert_close(split[:, :M], split[:, M:])
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            lambda: make(BASIC | {"features": (4, 4, 8, 8, 8, 6)}, conditional=False),
+            lambda: make(BACKBONES["UNetPlus"], conditional=False),
+            lambda: make(BASIC, m=4, conditional=False),
+            lambda: make(BASIC),
+            lambda: nn.Conv2d(1, 3, 3),
+        ],
+        ids=["features", "backbone", "classes", "conditional", "something else"],
+    )
+    def test_wrong_weights_are_refused(self, other):
+        net = make(BASIC)
+        before = copy.deepcopy(net.state_dict())
+        with pytest.raises(ValueError, match="not the weights of the unconditional form"):
+            net.load_unconditional(other().state_dict())
+        assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+    def test_state_is_not_shared(self):
+        plain = make(BASIC, conditional=False)
+        before = copy.deepcopy(plain.state_dict())
+        net = make(BASIC)
+        net.load_unconditional(plain.state_dict())
+        with torch.no_grad():
+            for value in net.parameters():
+                value.add_(1)
+        assert all(torch.equal(value, before[name]) for name, value in plain.state_dict().items())
+
+
+def test_backbone_may_be_a_class():
+    named, given = make(BASIC), make(BASIC | {"backbone": BasicUNet})
+    tensors = inputs(BASIC)
+    assert isinstance(given.backbone, BasicUNet)
+    assert torch.equal(named.eval()(*tensors), given.eval()(*tensors))

@@ -1,0 +1,84 @@
+"""Tests of the one kind of error for a user's mistake, in a process of its own where the hook matters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dcl_monai.utils import DataError, report_user_errors
+from dcl_monai.utils.errors import find_user_error
+
+
+def run(body: str) -> subprocess.CompletedProcess[str]:
+    program = f"from dcl_monai.utils import DataError, report_user_errors\nreport_user_errors()\n{body}\n"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+WRAPPED = """
+try:
+    raise DataError("a.nii: mend it")
+except DataError as error:
+    raise RuntimeError("applying transform failed") from error
+"""
+WRAPPED_TWICE = """
+try:
+    try:
+        raise DataError("a.nii: mend it")
+    except DataError as error:
+        raise RuntimeError("inner") from error
+except RuntimeError:
+    raise KeyError("outer")
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['raise DataError("a.nii: mend it")', WRAPPED, WRAPPED_TWICE],
+    ids=["raised", "wrapped", "wrapped twice"],
+)
+def test_user_error_is_one_line(body):
+    process = run(body)
+    assert process.returncode == 1
+    assert process.stderr == "error: a.nii: mend it\n"
+    assert process.stdout == ""
+
+
+def test_other_errors_keep_their_traceback():
+    process = run('raise ValueError("a bug")')
+    assert process.returncode == 1
+    assert "Traceback (most recent call last)" in process.stderr
+    assert process.stderr.endswith("ValueError: a bug\n")
+    assert not process.stderr.startswith("error:")
+
+
+def test_hook_before_is_kept(monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "excepthook", lambda *details: shown.append(details))
+    report_user_errors()
+    bug = ValueError("a bug")
+    sys.excepthook(ValueError, bug, None)
+    sys.excepthook(DataError, DataError("mend it"), None)
+    assert shown == [(ValueError, bug, None)]
+
+
+class TestFindUserError:
+    def test_none(self):
+        assert find_user_error(None) is None
+        assert find_user_error(ValueError("a bug")) is None
+
+    def test_the_outermost_is_found(self):
+        inner, outer = DataError("inner"), DataError("outer")
+        outer.__cause__ = inner
+        wrapper = RuntimeError("wrapper")
+        wrapper.__cause__ = outer
+        assert find_user_error(wrapper) is outer
+
+    def test_circle_of_causes_ends(self):
+        first, second = ValueError("first"), ValueError("second")
+        first.__cause__, second.__cause__ = second, first
+        assert find_user_error(first) is None
+
+    def test_is_a_value_error(self):
+        assert issubclass(DataError, ValueError)
