@@ -53,7 +53,7 @@ def to_bits(classes: Iterable[int]) -> int:
     """Return the set of class indices as the bits of one integer: ``to_bits([0, 2]) == 0b101``."""
     bits = 0
     for index in classes:
-        bits |= 1 << int(index)
+        bits |= 1 << int(index)  # a NumPy integer would overflow at 64 classes
     return bits
 
 

@@ -50,7 +50,7 @@ def farthest_points(descriptors: torch.Tensor, entries: list[int], size: int) ->
     taken = [int(distance.argmin())]
     nearest = torch.cdist(descriptors, descriptors[taken])[:, 0]
     while len(taken) < min(size, len(entries)):
-        nearest[taken] = -1.0  # no entry twice
+        nearest[taken] = -1.0  # none twice, however many are alike
         taken.append(int(nearest.argmax()))
         nearest = torch.minimum(nearest, torch.cdist(descriptors, descriptors[taken[-1:]])[:, 0])
     return [entries[index] for index in taken]

@@ -66,6 +66,8 @@ class ConditionalDataset(Dataset):
         conditional: whether to add conditions.
         rule: how a condition is picked.
         pool: how many images per class the rule may choose from.
+        dropout: probability that a target is shown no conditions (zeros), so that the network does not come to lean on
+            them alone.
         transform: random transforms over the keys ``image``, ``label``, ``cond_image`` (mC channels) and ``cond_label``
             (m channels of codes). Keys in one spatial transform move together, keys in another apart.
         seed: seed of all random choices.
@@ -82,6 +84,7 @@ class ConditionalDataset(Dataset):
         conditional: bool = True,
         rule: SimilarityRule | None = None,
         pool: int = 16,
+        dropout: float = 0.0,
         transform: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         seed: int = 0,
     ) -> None:
@@ -90,6 +93,7 @@ class ConditionalDataset(Dataset):
         self.conditional = conditional
         self.rule = SimilarityRule() if rule is None else rule
         self.pool = pool
+        self.dropout = dropout
         self.transform = transform
         self.seed = seed
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # seen by persistent workers too
@@ -103,9 +107,11 @@ class ConditionalDataset(Dataset):
         for index, item in enumerate(self.items[i] for i in range(len(self.items))):
             descriptors.append(self.rule.describe(item["image"].unsqueeze(0))[0])
             self.subjects.append(item["subject"])
+            # scribbles annotate no class everywhere, but a stroke of j shows j
+            drawn = {item["sets"][int(code)] for code in item["label"].unique()}
+            everywhere = annotated_classes(item["sets"], self.num_classes)
             for j in range(self.num_classes):
-                # scribbles annotate no class everywhere, but a stroke of j shows j
-                if 1 << j in {item["sets"][int(code)] for code in item["label"].unique()} or j in annotated_classes(item["sets"], self.num_classes):
+                if j in everywhere or 1 << j in drawn:
                     self.annotated[j].append(index)
         self.descriptors = torch.stack(descriptors)
         for j, entries in enumerate(self.annotated):
@@ -172,8 +178,12 @@ class ConditionalDataset(Dataset):
                 "cond_mask": torch.stack([known_positive(labels[j], dim=0)[j] for j in range(self.num_classes)]),
                 "cond_known": torch.stack([known(labels[j], dim=0)[j] for j in range(self.num_classes)]),
                 "dual_class": dual_class,
+                "dual_image": plain(data["cond_image"]).unflatten(0, (self.num_classes, -1))[dual_class],
                 "dual_label": labels[dual_class],
             }
+            if rng.random() < self.dropout:
+                for key in ("cond_image", "cond_mask", "cond_known"):
+                    output[key] = torch.zeros_like(output[key])
         return output
 
 

@@ -33,12 +33,11 @@ def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, 
         a batch of the same form, without a further ``dual_*``.
     """
     selected = batch["dual_class"]
-    rows = torch.arange(len(selected), device=prob.device)
     size, classes = batch["image"].shape, prob.shape[1]
     cond_image = batch["cond_image"].unflatten(1, (classes, size[1]))
     swap = nn.functional.one_hot(selected, classes).bool().reshape(-1, classes, *[1] * (prob.dim() - 2))
     return {
-        "image": cond_image[rows, selected],
+        "image": batch["dual_image"],
         "label": batch["dual_label"],
         "cond_image": torch.where(swap.unsqueeze(2), batch["image"].unsqueeze(1), cond_image).flatten(1, 2),
         "cond_mask": torch.where(swap, prob, batch["cond_mask"].to(prob.dtype)),

@@ -64,12 +64,12 @@ class LogProbabilities:
     @cached_property
     def log_not(self) -> torch.Tensor:
         """
-        log(1 - p): where p is above 1/2 it is summed up from the remaining events, so that it is exact where p rounds
-        to 1.
+        log(1 - p): where p is large it is summed up from the remaining events, so that it is exact where p rounds to 1.
 
-        At most one event of a voxel is; for all others log1p(-p) is well conditioned.
+        Elsewhere log1p(-p) is well conditioned. The border lies above 1/2, so that no two events of a voxel are large
+        even if both round up to a little more than 1/2.
         """
-        large = self.prob > 0.5
+        large = self.prob > 0.6
         rest = self.log.masked_fill(large, -torch.inf).logsumexp(dim=1, keepdim=True)
         return torch.where(large, rest, torch.log1p(-self.prob.masked_fill(large, 0.0)))
 

@@ -21,9 +21,8 @@ def centre_fit(images: torch.Tensor, size: list[int]) -> torch.Tensor:
     shape = images.shape[2:]
     pad: list[int] = []
     for dim in range(len(size) - 1, -1, -1):
-        missing = size[dim] - shape[dim]
-        before = size[dim] // 2 - shape[dim] // 2
-        pad += [before, missing - before]
+        before = size[dim] // 2 - shape[dim] // 2  # the same middle, whether cropped or padded, odd or even
+        pad += [before, size[dim] - shape[dim] - before]
     return F.pad(images, pad)
 
 
@@ -113,7 +112,7 @@ class ConditionBank(nn.Module):
         Args:
             images: (m, K, C, H, W[, D]), K image per class.
             masks: (m, K, H, W[, D]), the mask of class j in the images of class j.
-            valid: boolean (m, K), false for the empty places of a class with fewer images.
+            valid: boolean (m, K), false for the empty places, at the end, of a class with fewer images.
         """
         device = self.images.device
         self.images = images.float().to(device)
@@ -141,10 +140,7 @@ class ConditionBank(nn.Module):
         batch, classes = target.shape[0], self.images.shape[0]
         picked = self.rule(described, self.descriptors, self.valid.unsqueeze(0).expand(batch, -1, -1))
         if shift > 0:
-            rank = (self.valid.long().cumsum(dim=1) - 1).unsqueeze(0).expand(batch, -1, -1)
-            place = (rank.gather(2, picked.unsqueeze(2)).squeeze(2) + shift) % self.valid.sum(dim=1)
-            order = torch.argsort((~self.valid).long(), dim=1, stable=True).unsqueeze(0).expand(batch, -1, -1)
-            picked = order.gather(2, place.unsqueeze(2)).squeeze(2)
+            picked = (picked + shift) % self.valid.sum(dim=1)
         index = torch.arange(classes, device=target.device).unsqueeze(0).expand(batch, -1)
         images = self.images[index, picked].flatten(1, 2).to(target.dtype)
         masks = self.masks[index, picked].to(target.dtype)

@@ -31,6 +31,9 @@ class CompNet(nn.Module):
         image_channels: channels C of an image.
         conditional: whether the network takes conditions.
         zero_conditions: start with zero weights for the conditions, so that the network begins as the plain one.
+        routing: add the conditional masks, times a learned factor, to the logits: inside its mask a class goes to the
+            intersection, outside to the extra. That is all that L_prior asks for, and it leaves the class probabilities
+            as they are (for masks of 0 and 1), so the backbone need not carry the masks to its last layer for it.
         divisor: spatial sizes are padded to a multiple of it.
         **kwargs: further arguments of the backbone.
 
@@ -53,6 +56,7 @@ class CompNet(nn.Module):
         image_channels: int = 1,
         conditional: bool = True,
         zero_conditions: bool = True,
+        routing: bool = True,
         divisor: int = 16,
         **kwargs: Any,
     ) -> None:
@@ -69,6 +73,7 @@ class CompNet(nn.Module):
             return make(in_channels=image_channels + conditions, out_channels=outputs, **kwargs)
 
         self.backbone = build(conditional)
+        self.routing = nn.Parameter(torch.zeros(num_classes if conditional and routing else 0))
         # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
         self._plain_shapes: dict[str, list[int]] = {}
         if conditional:
@@ -102,6 +107,10 @@ class CompNet(nn.Module):
         logits = self.backbone(padded)
         for dim, size in enumerate(inputs.shape[2:]):
             logits = logits.narrow(dim + 2, 0, size)
+        if cond_mask is not None and self.routing.numel() > 0:
+            factor = self.routing.reshape([-1] + [1] * (cond_mask.dim() - 2))
+            route = factor * (2.0 * cond_mask.to(logits.dtype) - 1.0)
+            logits = logits + torch.cat([route, -route], dim=1)
         return logits
 
     def load_unconditional(self, state: dict[str, torch.Tensor]) -> None:
@@ -118,7 +127,7 @@ class CompNet(nn.Module):
             ValueError: when the weights do not belong to the unconditional form of this network.
         """
         prefix = "backbone."
-        plain = {name.removeprefix(prefix): value for name, value in state.items()}
+        plain = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
         if {name: list(value.shape) for name, value in plain.items()} != self._plain_shapes:
             raise ValueError("these are not the weights of the unconditional form of this network.")
         own = self.backbone.state_dict()

@@ -71,7 +71,8 @@ class EncodeCandidates(Transform):
         everything = all_classes(self.num_classes)
         if annotated is None or bits == everything or bits & ~annotated == 0:
             return bits
-        # A single class left is known: annotating m - 1 classes is full annotation.
+        # A single class left is known: annotating m - 1 classes is full annotation. Of a union drawn in part, the
+        # annotated classes stay possible.
         return everything & ~annotated | bits & annotated
 
     def __call__(self, label: NdarrayOrTensor, annotated: Sequence[int] | None = None) -> MetaTensor:
@@ -142,15 +143,17 @@ class IntersectCandidates(Transform):
         sets, other_sets = candidate_sets(label), candidate_sets(other)
         joint = convert_to_tensor(label).long() * len(other_sets) + convert_to_tensor(other).long()
         found, inverse = torch.unique(joint, return_inverse=True)
+        pairs = [(sets[pair // len(other_sets)], other_sets[pair % len(other_sets)]) for pair in found.tolist()]
+        conflicts = [pair for pair in pairs if not pair[0] & pair[1]]
+        if conflicts:
+            count = sum(int((inverse == place).sum()) for place, pair in enumerate(pairs) if pair in conflicts)
+            raise DataError(
+                f"{source(label)} and {source(other)} disagree in {count} voxel(s): one allows classes "
+                f"{from_bits(conflicts[0][0])}, the other {from_bits(conflicts[0][1])}. Correct one of them or drop it."
+            )
         table = [sets[0] & other_sets[0]]
         codes = torch.zeros(len(found), dtype=torch.float32, device=joint.device)
-        for position, pair in enumerate(found.tolist()):
-            first, second = sets[pair // len(other_sets)], other_sets[pair % len(other_sets)]
-            if not first & second:
-                raise DataError(
-                    f"{source(label)} and {source(other)} disagree in {int((joint == pair).sum())} voxel(s): one "
-                    f"allows classes {from_bits(first)}, the other {from_bits(second)}. Correct one of them or drop it."
-                )
+        for position, (first, second) in enumerate(pairs):
             if first & second not in table:
                 table.append(first & second)
             codes[position] = table.index(first & second)

@@ -86,7 +86,9 @@ class TestTraining:
         assert all(value.isfinite().all() for value in state.values() if value.is_floating_point())
 
     def test_same_seed_gives_the_same_model(self, trained, settings, tmp_path):
-        done = run("bundles/acdc/train.json", output_dir=str(tmp_path), model_file=str(tmp_path / "model.pt"), **settings)
+        done = run(
+            "bundles/acdc/train.json", output_dir=str(tmp_path), model_file=str(tmp_path / "model.pt"), **settings
+        )
         assert done.returncode == 0
         assert_same_run(tmp_path, trained[0])
 
@@ -96,7 +98,10 @@ class TestTraining:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
             command("bundles/acdc/train.json", cwd=ROOT, **paths, **settings),
-            cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 240
         while time.monotonic() < deadline and not (
@@ -149,13 +154,24 @@ class TestBundle:
         assert (copy / "output" / "curves.png").exists()
 
     def test_specification(self):
-        for name in ("configs/metadata.json", "configs/train.json", "configs/evaluate.json", "configs/inference.json",
-                     "configs/logging.conf", "docs/README.md", "docs/data_license.txt", "LICENSE", "train.json"):
+        for name in (
+            "configs/metadata.json",
+            "configs/train.json",
+            "configs/evaluate.json",
+            "configs/inference.json",
+            "configs/logging.conf",
+            "docs/README.md",
+            "docs/data_license.txt",
+            "LICENSE",
+            "train.json",
+        ):
             assert (BUNDLE / name).is_file(), name
         metadata = json.loads((BUNDLE / "configs" / "metadata.json").read_text())
-        required = ("schema version monai_version pytorch_version numpy_version required_packages_version task description "
-                    "authors copyright network_data_format").split()
-        assert set(required) <= set(metadata)
+        required = (
+            "schema version monai_version pytorch_version numpy_version required_packages_version "
+            "task description authors copyright network_data_format"
+        )
+        assert set(required.split()) <= set(metadata)
         assert metadata["version"] in metadata["changelog"]
 
     @pytest.mark.parametrize(
@@ -198,10 +214,27 @@ class TestBundle:
         monkeypatch.chdir(ROOT)
         exported = tmp_path / "model.ts"
         features = json.dumps(small_settings["network_def#compnet#features"])
-        line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "ckpt_export", "network_def", "--filepath",
-                str(exported), "--ckpt_file", str(output / "model.pt"), "--meta_file",
-                "bundles/acdc/configs/metadata.json", "--config_file", "bundles/acdc/configs/inference.json",
-                "--key_in_ckpt", "model", "--network_def#compnet#features", features]
+        line = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "monai.bundle",
+            "ckpt_export",
+            "network_def",
+            "--filepath",
+            str(exported),
+            "--ckpt_file",
+            str(output / "model.pt"),
+            "--meta_file",
+            "bundles/acdc/configs/metadata.json",
+            "--config_file",
+            "bundles/acdc/configs/inference.json",
+            "--key_in_ckpt",
+            "model",
+            "--network_def#compnet#features",
+            features,
+        ]
         done = subprocess.run(line, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
         parser = ConfigParser()
@@ -219,7 +252,8 @@ class TestBundle:
         )
         subprocess.run(
             [sys.executable, "-c", script, str(exported), str(tmp_path / "inputs.pt"), str(tmp_path / "outputs.pt")],
-            check=True, cwd=tmp_path,
+            check=True,
+            cwd=tmp_path,
         )
         outputs = torch.load(tmp_path / "outputs.pt")
         with torch.no_grad():
@@ -229,8 +263,11 @@ class TestBundle:
     def test_evaluate_gives_the_table_of_the_training(self, trained, settings, tmp_path):
         output, _ = trained
         done = run(
-            "['bundles/acdc/configs/train.json','bundles/acdc/configs/evaluate.json']", run_id="evaluating",
-            output_dir=str(tmp_path), model_file=str(output / "model.pt"), **settings,
+            "['bundles/acdc/configs/train.json','bundles/acdc/configs/evaluate.json']",
+            run_id="evaluating",
+            output_dir=str(tmp_path),
+            model_file=str(output / "model.pt"),
+            **settings,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         assert (tmp_path / "test_dice.csv").read_text() == (output / "test_dice.csv").read_text()
@@ -239,8 +276,12 @@ class TestBundle:
         output, _ = trained
         keys = ("pixdim", "spatial_size", "network_def#compnet#features", "device")
         done = run(
-            "bundles/acdc/configs/inference.json", run_id=None, dataset_dir=str(synthetic_acdc / "patient001"),
-            output_dir=str(tmp_path), model_file=str(output / "model.pt"), **{key: settings[key] for key in keys},
+            "bundles/acdc/configs/inference.json",
+            run_id=None,
+            dataset_dir=str(synthetic_acdc / "patient001"),
+            output_dir=str(tmp_path),
+            model_file=str(output / "model.pt"),
+            **{key: settings[key] for key in keys},
         )
         assert done.returncode == 0, done.stderr[-3000:]
         segmentations = sorted(tmp_path.glob("*.nii.gz"))
@@ -299,5 +340,11 @@ class TestBadInput:
 
     def test_class_annotated_nowhere(self, settings, tmp_path):
         names = ["background", "RV", "MYO", "LV", "LA"]
-        self.fails(settings, tmp_path, "annotated in no training image", annotated_per_subject=1, split=[4, 4, 4],
-                   classes=names)
+        self.fails(
+            settings,
+            tmp_path,
+            "annotated in no training image",
+            annotated_per_subject=1,
+            split=[4, 4, 4],
+            classes=names,
+        )

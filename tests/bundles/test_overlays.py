@@ -90,7 +90,12 @@ def test_full_annotation_as_several_partial_images(parse):
 
 def test_paper_settings(parse):
     parser = parse("configs/paper.json", **SMALL_PAPER)
-    for key, value in {"learning_rate": 0.01, "stage2_learning_rate": 1e-4, "prior_weight": 1.0, "dual_weight": 0.2}.items():
+    for key, value in {
+        "learning_rate": 0.01,
+        "stage2_learning_rate": 1e-4,
+        "prior_weight": 1.0,
+        "dual_weight": 0.2,
+    }.items():
         assert parser[key] == value
     assert type(parser.get_parsed_content("primnet").backbone).__name__ == "UNetPlus"
     assert type(parser.get_parsed_content("loss").compatible.averaging).__name__ == "SumMean"

@@ -75,6 +75,7 @@ class TestConditions:
             "cond_image": (2 * M, *SIZE),
             "cond_mask": (M, *SIZE),
             "cond_known": (M, *SIZE),
+            "dual_image": (2, *SIZE),
             "dual_label": (M, *SIZE),
         }
         assert all(data[key].dtype == torch.bool for key in ("label", "cond_mask", "cond_known", "dual_label"))
@@ -104,6 +105,23 @@ class TestConditions:
                     ]
                     best = max(allowed, key=lambda k: float(similarity[k]))
                     assert which(items, dataset[index]["cond_image"][j : j + 1]) == best
+
+    def test_dropout_blanks_the_conditions_but_not_the_dual_target(self):
+        items = partial_items()
+        kept, dropped = ConditionalDataset(items, M), ConditionalDataset(items, M, dropout=1.0)
+        for index in range(len(items)):
+            shown, blank = kept[index], dropped[index]
+            for key in ("cond_image", "cond_mask", "cond_known"):
+                assert shown[key].any()
+                assert not blank[key].any()
+            for key in ("image", "label", "dual_class", "dual_image", "dual_label"):
+                assert torch.equal(torch.as_tensor(shown[key]), torch.as_tensor(blank[key]))
+        half = ConditionalDataset(items, M, dropout=0.5)
+        states = []
+        for epoch in range(20):
+            half.set_epoch(epoch)
+            states += [bool(half[index]["cond_known"].any()) for index in range(len(items))]
+        assert 0.35 < sum(states) / len(states) < 0.65
 
     def test_pool_of_one_is_random(self):
         """The paper's random condition: every allowed image comes up."""

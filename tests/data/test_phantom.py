@@ -79,20 +79,25 @@ class TestSubject:
 
     @pytest.mark.parametrize(("seed", "group"), [(0, "nor"), (0, ""), (-1, "NOR")])
     def test_rejects_bad_arguments(self, seed, group):
-        with pytest.raises(ValueError, match="group|seed"):
+        with pytest.raises(ValueError, match=r"group|seed"):
             synthesize_subject(seed, group)
 
     def test_arrays_and_field_of_view(self, subjects):
         for subject in subjects:
             width, height, depth = subject.images["ED"].shape
-            assert 150 <= width <= 230 and 150 <= height <= 230 and 6 <= depth <= 11
-            assert 1.3 <= subject.spacing[0] == subject.spacing[1] <= 1.9 and 5 <= subject.spacing[2] <= 10
+            assert 150 <= width <= 230
+            assert 150 <= height <= 230
+            assert 6 <= depth <= 11
+            assert 1.3 <= subject.spacing[0] == subject.spacing[1] <= 1.9
+            assert 5 <= subject.spacing[2] <= 10
             assert subject.frames["ED"] == 1 < subject.frames["ES"] <= subject.num_frames
             for phase in PHASES:
                 image, labels = subject.images[phase], subject.labels[phase]
-                assert image.dtype == np.int16 and labels.dtype == np.uint8
+                assert image.dtype == np.int16
+                assert labels.dtype == np.uint8
                 assert image.shape == labels.shape == (width, height, depth)
-                assert image.min() >= 0 and image.max() < 3000
+                assert image.min() >= 0
+                assert image.max() < 3000
                 assert set(np.unique(labels)) == {0, RV, MYO, LV}
                 border = np.ones(labels.shape, dtype=bool)
                 border[2:-2, 2:-2] = False
@@ -177,8 +182,11 @@ class TestSubject:
             angles.append(np.degrees(np.arctan2(right[1] - left[1], right[0] - left[0])) % 360)
             gains.append(np.median(image[labels == LV]))
             contrasts.append(np.median(image[labels == MYO]) / gains[-1])
-        assert (np.std(offsets, axis=0) > 8).all() and np.abs(offsets).max() < 45
-        assert np.std(angles) > 8 and np.ptp(contrasts) > 0.12 and max(gains) > 2 * min(gains)
+        assert (np.std(offsets, axis=0) > 8).all()
+        assert np.abs(offsets).max() < 45
+        assert np.std(angles) > 8
+        assert np.ptp(contrasts) > 0.12
+        assert max(gains) > 2 * min(gains)
         assert len({subject.images["ED"].shape for subject in subjects}) > 15
         lv_volumes = [volume(subject, "ED", LV) for subject in subjects]
         assert max(lv_volumes) > 2.5 * min(lv_volumes)
@@ -203,7 +211,7 @@ def intensity_classifier_dice(
             if crop:  # 200 mm around the image's centre
                 box = tuple(
                     slice(max(int(n / 2 - 100 / s), 0), int(n / 2 + 100 / s))
-                    for n, s in zip(image.shape[:2], subject.spacing)
+                    for n, s in zip(image.shape[:2], subject.spacing, strict=False)
                 )
                 image, labels = image[box], labels[box]
             yield np.digitize((image - image.mean()) / image.std(), edges), labels
@@ -250,21 +258,24 @@ class TestDataset:
             info = dict(line.split(": ") for line in lines)
             assert list(info) == ["ED", "ES", "Group", "Height", "NbFrame", "Weight"]
             assert int(info["ED"]) == 1 < int(info["ES"]) <= int(info["NbFrame"])
-            assert 140 <= float(info["Height"]) <= 205 and 30 <= float(info["Weight"]) <= 170
+            assert 140 <= float(info["Height"]) <= 205
+            assert 30 <= float(info["Weight"]) <= 170
             groups.append(info["Group"])
             expected = {"Info.cfg"}
             for phase in PHASES:
                 stem = f"{folder.name}_frame{int(info[phase]):02d}"
                 expected |= {f"{stem}.nii.gz", f"{stem}_gt.nii.gz"}
                 image, target = nib.load(folder / f"{stem}.nii.gz"), nib.load(folder / f"{stem}_gt.nii.gz")
-                assert image.get_data_dtype() == np.int16 and target.get_data_dtype() == np.uint8
+                assert image.get_data_dtype() == np.int16
+                assert target.get_data_dtype() == np.uint8
                 assert image.shape == target.shape
                 np.testing.assert_array_equal(image.affine, target.affine)
                 zooms = image.header.get_zooms()
                 np.testing.assert_allclose(image.affine, np.diag([-zooms[0], -zooms[1], zooms[2], 1]), rtol=1e-6)
                 np.testing.assert_allclose(image.get_qform(), image.get_sform(), rtol=1e-6)
                 assert image.header.get_xyzt_units()[0] == "mm"
-                assert image.header["qform_code"] > 0 and image.header["sform_code"] > 0
+                assert image.header["qform_code"] > 0
+                assert image.header["sform_code"] > 0
             assert {path.name for path in folder.iterdir()} == expected
         assert groups == [*GROUPS, GROUPS[0]]
         assert json.loads((dataset / MARKER_NAME).read_text()) == {
@@ -279,7 +290,8 @@ class TestDataset:
         write_synthetic_acdc(tmp_path, num_subjects=2, seed=3, progress=False)
         small = contents(tmp_path)
         small.pop(MARKER_NAME)
-        assert len(small) == 10 and all(reference[name] == data for name, data in small.items())
+        assert len(small) == 10
+        assert all(reference[name] == data for name, data in small.items())
         made = []
         make = phantom.synthesize_subject
         monkeypatch.setattr(phantom, "synthesize_subject", lambda *args: made.append(args) or make(*args))
@@ -385,4 +397,5 @@ class TestDataset:
     def test_progress_bar_goes_to_stderr(self, tmp_path, capsys):
         write_synthetic_acdc(tmp_path, num_subjects=1)
         captured = capsys.readouterr()
-        assert captured.out == "" and "synthetic hearts" in captured.err
+        assert captured.out == ""
+        assert "synthetic hearts" in captured.err

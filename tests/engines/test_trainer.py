@@ -27,7 +27,10 @@ def tiny_net(conditional: bool = True) -> CompNet:
         def __init__(self, in_channels: int, out_channels: int) -> None:
             super().__init__()
             self.body = nn.Sequential(
-                nn.Conv2d(in_channels, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.Tanh(), nn.Conv2d(4, out_channels, 1)
+                nn.Conv2d(in_channels, 4, 3, padding=1, bias=False),
+                nn.BatchNorm2d(4),
+                nn.Tanh(),
+                nn.Conv2d(4, out_channels, 1),
             )
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -52,19 +55,24 @@ def make_batch(
     if conditional:
         mask = torch.rand(items, CLASSES, SIZE, SIZE, generator=rng) > 0.7
         chosen = torch.tensor([1, 2] * items)[:items]
-        picked = mask[torch.arange(items), chosen]
+        rows = torch.arange(items)
+        picked = mask[rows, chosen]
+        images = torch.randn(items, CLASSES, SIZE, SIZE, generator=rng, dtype=dtype)
         own = nn.functional.one_hot(chosen, CLASSES).bool()[:, :, None, None]
         batch |= {
-            "cond_image": torch.randn(items, CLASSES, SIZE, SIZE, generator=rng, dtype=dtype),
+            "cond_image": images,
             "cond_mask": mask,
             "cond_known": torch.ones_like(mask),
             "dual_class": chosen,
+            "dual_image": images[rows, chosen, None],
             "dual_label": torch.where(picked[:, None], own, ~own),
         }
     return batch
 
 
-def make_trainer(network: nn.Module, loss: nn.Module, batches: list, dual: bool = False, **kwargs: object) -> DCLTrainer:
+def make_trainer(
+    network: nn.Module, loss: nn.Module, batches: list, dual: bool = False, **kwargs: object
+) -> DCLTrainer:
     optimizer = torch.optim.SGD(network.parameters(), lr=kwargs.pop("lr", 0.1))
     trainer = DCLTrainer(
         device="cpu",
@@ -107,9 +115,10 @@ class TestDualBatch:
         batch = make_batch()
         batch["image"] = torch.randn(BATCH, 2, SIZE, SIZE)
         batch["cond_image"] = torch.randn(BATCH, 2 * CLASSES, SIZE, SIZE)
+        batch["dual_image"] = torch.randn(BATCH, 2, SIZE, SIZE)
         swapped = dual_batch(batch, torch.rand(BATCH, CLASSES, SIZE, SIZE))
         s = int(batch["dual_class"][0])
-        assert torch.equal(swapped["image"][0], batch["cond_image"][0, 2 * s : 2 * s + 2])
+        assert torch.equal(swapped["image"], batch["dual_image"])
         assert torch.equal(swapped["cond_image"][0, 2 * s : 2 * s + 2], batch["image"][0])
 
 

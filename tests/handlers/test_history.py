@@ -50,7 +50,9 @@ def test_rows_are_means_over_the_epoch(tmp_path, caplog):
     assert [row["stage"] for row in history.rows] == [1, 2]
     assert "val_dice" not in history.rows[0]
     assert history.rows[1]["val_dice_LV"] == 0.75
-    assert "epoch 2/2 stage 2 | loss 6.0000 positive 3.0000 | val_dice 0.700 LV 0.750 shuffled_dice 0.600" in caplog.text
+    assert (
+        "epoch 2/2 stage 2 | loss 6.0000 positive 3.0000 | val_dice 0.700 LV 0.750 shuffled_dice 0.600" in caplog.text
+    )
 
 
 def test_files(tmp_path):

@@ -19,7 +19,9 @@ def evaluate(labels: list[torch.Tensor]) -> dict[str, float]:
             return prediction
 
     batches = [{"image": torch.zeros(1, 1, 1, 4), "label": label} for label in labels]
-    metric = PartialMeanDice(CLASSES, output_transform=lambda items: ([i["pred"] for i in items], [i["label"] for i in items]))
+    metric = PartialMeanDice(
+        CLASSES, output_transform=lambda items: ([i["pred"] for i in items], [i["label"] for i in items])
+    )
     evaluator = SupervisedEvaluator("cpu", batches, Fixed(), key_val_metric={"val_dice": metric})
     evaluator.run()
     return evaluator.state.metrics

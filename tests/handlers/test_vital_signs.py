@@ -14,7 +14,9 @@ CLASSES = 3
 
 def make_net(zero_conditions: bool) -> CompNet:
     torch.manual_seed(0)
-    return CompNet("BasicUNet", CLASSES, spatial_dims=2, features=(4,) * 6, norm="batch", zero_conditions=zero_conditions)
+    return CompNet(
+        "BasicUNet", CLASSES, spatial_dims=2, features=(4,) * 6, norm="batch", zero_conditions=zero_conditions
+    )
 
 
 def batch() -> dict[str, torch.Tensor]:
@@ -29,6 +31,7 @@ def batch() -> dict[str, torch.Tensor]:
         "cond_mask": mask,
         "cond_known": torch.ones_like(mask),
         "dual_class": torch.tensor([0, 2]),
+        "dual_image": torch.randn(2, 1, 32, 32),
         "dual_label": label.flip(0),
     }
 
@@ -37,7 +40,14 @@ def run(zero_conditions: bool, dual: bool) -> tuple[DCLTrainer, CompNet]:
     network, frozen = make_net(zero_conditions), make_net(zero_conditions)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
     trainer = DCLTrainer(
-        "cpu", 1, [batch()], network, optimizer, ConditionalCompatibleLoss(CLASSES), frozen, train_handlers=[GradientRatio()]
+        "cpu",
+        1,
+        [batch()],
+        network,
+        optimizer,
+        ConditionalCompatibleLoss(CLASSES),
+        frozen,
+        train_handlers=[GradientRatio()],
     )
     trainer.dual = dual
     trainer.run()
@@ -70,7 +80,9 @@ def test_no_ratio_in_stage_one():
 
 def test_conditions_are_shuffled_during_the_run_only():
     network = DCLNet(make_net(False))
-    network.bank.fill(torch.randn(CLASSES, 4, 1, 32, 32), torch.rand(CLASSES, 4, 32, 32) > 0.5, torch.ones(CLASSES, 4) > 0)
+    network.bank.fill(
+        torch.randn(CLASSES, 4, 1, 32, 32), torch.rand(CLASSES, 4, 32, 32) > 0.5, torch.ones(CLASSES, 4) > 0
+    )
     network.eval()
     image = torch.randn(1, 1, 32, 32)
     usual, during = network(image), []

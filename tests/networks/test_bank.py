@@ -150,9 +150,9 @@ class TestConditionBank:
             assert torch.equal(shifted[j, j], images[j, (2 + shift) % K, 0])
         assert torch.equal(masks, (shifted > 0).float())
 
-    @pytest.mark.parametrize("valid", [[True, True, True, False], [True, False, True, True]], ids=["end", "gap"])
     @pytest.mark.parametrize("shift", [1, 2])
-    def test_shift_stays_within_the_valid_entries(self, valid, shift):
+    def test_shift_stays_within_the_valid_entries(self, shift):
+        valid = [True, True, True, False]
         bank, images = random_bank(valid=[valid] * M)
         for k in (k for k in range(K) if valid[k]):
             shifted, _ = bank(images[:, k], shift)

@@ -9,6 +9,7 @@ import torch
 from monai.networks.nets import BasicUNet
 from torch import nn
 
+from dcl_monai.losses import PriorLoss, class_probabilities
 from dcl_monai.networks import CompNet
 
 M = 3
@@ -248,3 +249,31 @@ def test_backbone_may_be_a_class():
     tensors = inputs(BASIC)
     assert isinstance(given.backbone, BasicUNet)
     assert torch.equal(named.eval()(*tensors), given.eval()(*tensors))
+
+
+class TestRouting:
+    """The masks send a class to its intersection or its extra, and leave its probability alone."""
+
+    def test_class_probabilities_do_not_depend_on_it(self):
+        torch.manual_seed(0)
+        net = CompNet("BasicUNet", M, spatial_dims=2, features=(4,) * 6).eval()
+        image, images, masks = torch.randn(1, 1, 32, 32), torch.randn(1, M, 32, 32), torch.rand(1, M, 32, 32) > 0.5
+        before = net(image, images, masks)
+        with torch.no_grad():
+            net.routing.fill_(4.0)
+        after = net(image, images, masks)
+        torch.testing.assert_close(class_probabilities(after, M), class_probabilities(before, M))
+        split = after.softmax(1)
+        cap, delta = split[:, :M], split[:, M:]
+        torch.testing.assert_close(cap / (cap + delta) > 0.5, masks)
+
+    def test_prior_teaches_it(self):
+        torch.manual_seed(0)
+        net = CompNet("BasicUNet", M, spatial_dims=2, features=(4,) * 6)
+        masks = torch.rand(2, M, 32, 32) > 0.5
+        PriorLoss(M)(net(torch.randn(2, 1, 32, 32), torch.randn(2, M, 32, 32), masks), masks).backward()
+        assert (net.routing.grad < 0).all()
+
+    def test_can_be_left_out(self):
+        net = CompNet("BasicUNet", M, spatial_dims=2, features=(4,) * 6, routing=False)
+        assert net.routing.numel() == 0
