@@ -31,9 +31,10 @@ class CompNet(nn.Module):
         image_channels: channels C of an image.
         conditional: whether the network takes conditions.
         zero_conditions: start with zero weights for the conditions, so that the network begins as the plain one.
-        routing: add the conditional masks, times a learned factor, to the logits: inside its mask a class goes to the
-            intersection, outside to the extra. That is all that L_prior asks for, and it leaves the class probabilities
-            as they are (for masks of 0 and 1), so the backbone need not carry the masks to its last layer for it.
+        routing: read the backbone's 2m outputs as m class logits and m routes, to which the conditional masks are added
+            times a learned factor: inside its mask a class goes to the intersection, outside to the extra. All that
+            L_prior asks for is then learned without touching the class probabilities, and the backbone need not carry
+            the masks to its last layer. Without it the outputs are the 2m logits themselves, as in the paper.
         divisor: spatial sizes are padded to a multiple of it.
         **kwargs: further arguments of the backbone.
 
@@ -75,13 +76,11 @@ class CompNet(nn.Module):
         self.backbone = build(conditional)
         self.routing = nn.Parameter(torch.zeros(num_classes if conditional and routing else 0))
         # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
-        self._plain_shapes: dict[str, list[int]] = {}
-        if conditional:
-            with torch.device("meta"):
-                plain = build(False)
-            self._plain_shapes = {name: list(value.shape) for name, value in plain.state_dict().items()}
-            if zero_conditions:
-                self._zero_conditions()
+        with torch.device("meta"):
+            plain = build(False)
+        self._plain_shapes = {name: list(value.shape) for name, value in plain.state_dict().items()}
+        if conditional and zero_conditions:
+            self._zero_conditions()
 
     def forward(
         self, image: torch.Tensor, cond_image: torch.Tensor | None = None, cond_mask: torch.Tensor | None = None
@@ -109,16 +108,16 @@ class CompNet(nn.Module):
             logits = logits.narrow(dim + 2, 0, size)
         if cond_mask is not None and self.routing.numel() > 0:
             factor = self.routing.reshape([-1] + [1] * (cond_mask.dim() - 2))
-            route = factor * (2.0 * cond_mask.to(logits.dtype) - 1.0)
-            logits = logits + torch.cat([route, -route], dim=1)
+            classes, route = logits.chunk(2, dim=1)
+            route = route + factor * (2.0 * cond_mask.to(logits.dtype) - 1.0)
+            logits = torch.cat([classes + F.logsigmoid(route), classes + F.logsigmoid(-route)], dim=1)
         return logits
 
     def load_unconditional(self, state: dict[str, torch.Tensor]) -> None:
         """
         Start a conditional network from the weights of an unconditional one, with the same class probabilities.
 
-        Conditions get zero weights; intersection and extra of a class both get the logit of the class, so that they
-        share its probability evenly.
+        Conditions get zero weights, and both outputs of a class get its weights.
 
         Args:
             state: ``state_dict()`` of a CompNet with ``conditional=False`` and the same backbone.
