@@ -31,6 +31,8 @@ class CompNet(nn.Module):
         image_channels: channels C of an image.
         conditional: whether the network takes conditions.
         zero_conditions: start with zero weights for the conditions, so that the network begins as the plain one.
+        condition_scale: factor of the conditions. Adam moves every weight by the learning rate, however little its
+            input has to say: with a factor below 1 the conditions cannot drown the target in noise early on.
         routing: read the backbone's 2m outputs as m class logits and m routes, to which the conditional masks are added
             times a learned factor: inside its mask a class goes to the intersection, outside to the extra. All that
             L_prior asks for is then learned without touching the class probabilities, and the backbone need not carry
@@ -48,7 +50,7 @@ class CompNet(nn.Module):
         torch.Size([2, 8, 20, 20])
     """
 
-    __constants__ = ["conditional", "divisor"]
+    __constants__ = ["condition_scale", "conditional", "divisor"]
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class CompNet(nn.Module):
         image_channels: int = 1,
         conditional: bool = True,
         zero_conditions: bool = True,
+        condition_scale: float = 1.0,
         routing: bool = True,
         divisor: int = 16,
         **kwargs: Any,
@@ -65,6 +68,7 @@ class CompNet(nn.Module):
         self.num_classes = num_classes
         self.image_channels = image_channels
         self.conditional = conditional
+        self.condition_scale = condition_scale
         self.divisor = divisor
         make = _factory(backbone)
 
@@ -98,7 +102,8 @@ class CompNet(nn.Module):
         if self.conditional:
             if cond_image is None or cond_mask is None:
                 raise RuntimeError("a conditional CompNet needs `cond_image` and `cond_mask`.")
-            inputs = torch.cat([image, cond_image, cond_mask.to(image.dtype)], dim=1)
+            conditions = torch.cat([cond_image, cond_mask.to(image.dtype)], dim=1)
+            inputs = torch.cat([image, self.condition_scale * conditions], dim=1)
         pad: list[int] = []
         for size in inputs.shape[2:][::-1]:
             pad += [0, -size % self.divisor]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,9 @@ def test_full_annotation_as_several_partial_images(parse):
 
 
 def test_paper_settings(parse):
+    paper = json.loads((ROOT / "configs" / "paper.json").read_text())
+    assert paper["pixdim"] == [1.37, 1.37, -1]
+    assert paper["spatial_size"] == [212, 212, -1]
     parser = parse("configs/paper.json", **SMALL_PAPER)
     for key, value in {
         "learning_rate": 0.01,

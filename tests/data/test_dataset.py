@@ -123,6 +123,14 @@ class TestConditions:
             states += [bool(half[index]["cond_known"].any()) for index in range(len(items))]
         assert 0.35 < sum(states) / len(states) < 0.65
 
+    def test_plain_epochs_come_first(self):
+        dataset = ConditionalDataset(partial_items(), M, plain_epochs=2)
+        shown = []
+        for epoch in (1, 2, 3):
+            dataset.set_epoch(epoch)
+            shown.append(any(bool(dataset[index]["cond_known"].any()) for index in range(len(dataset))))
+        assert shown == [False, False, True]
+
     def test_pool_of_one_is_random(self):
         """The paper's random condition: every allowed image comes up."""
         items = partial_items()
