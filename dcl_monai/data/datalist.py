@@ -99,12 +99,13 @@ def partial_datalist(
     split: Sequence[float] = (60, 20, 20),
     annotation: str = "partial",
     per_subject: int = 1,
+    partial_validation: bool = False,
     seed: int = 0,
     root: str | Path | None = None,
     output: str | Path | None = None,
 ) -> dict[str, Any]:
     """
-    Split fully labelled items by subject and make the training part partial; validation and test keep their labels.
+    Split fully labelled items by subject and make the training part partial; the test part keeps its labels.
 
     Args:
         items: items with ``image``, ``label`` and ``subject``.
@@ -113,6 +114,8 @@ def partial_datalist(
         annotation: what the training images show: ``"partial"``, classes hidden per subject; ``"full"``, everything;
             ``"single"``, everything, but as several partial images.
         per_subject: annotated classes per subject (or per image, for ``"single"``).
+        partial_validation: whether classes are hidden in the validation images too, so that no image of training is
+            labelled in full.
         seed: seed of the split and of the hiding.
         root: folder that file names are written relative to in the hash, so that it is the same on every machine.
         output: file the datalist is written to.
@@ -127,6 +130,8 @@ def partial_datalist(
         datalist["training"] = as_single_labels(datalist["training"], len(classes), per_subject)
     elif annotation != "full":
         raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full' or 'single'.")
+    if partial_validation:
+        datalist["validation"] = simulate_partial(datalist["validation"], len(classes), per_subject, seed)
     digest = datalist_hash(datalist, root)
     counts = ", ".join(f"{len({i['subject'] for i in datalist[name]})} {name}" for name in SPLITS)
     logger.info(

@@ -216,3 +216,12 @@ class TestPartialDatalist:
     def test_seed(self):
         make = [partial_datalist(make_items(20), CLASSES, seed=seed) for seed in (5, 5, 6)]
         assert make[0] == make[1] != make[2]
+
+
+def test_partial_validation():
+    items = [{"image": f"{s}.nii", "label": f"{s}_gt.nii", "subject": f"s{s:02d}"} for s in range(20)]
+    hidden = partial_datalist(items, ["background", "a", "b"], partial_validation=True)
+    assert {len(item["annotated"]) for item in hidden["training"] + hidden["validation"]} == {1}
+    assert {item["annotated"][0] for item in hidden["validation"]} == {0, 1, 2}
+    assert all("annotated" not in item for item in hidden["test"])
+    assert all("annotated" not in item for item in partial_datalist(items, ["background", "a", "b"])["validation"])
