@@ -67,10 +67,10 @@ class GradientRatio:
         Args:
             engine: the trainer.
         """
+        engine.add_event_handler(Events.EPOCH_STARTED, lambda _: engine.state.metrics.pop("gradient_ratio", None))
         engine.add_event_handler(Events.EPOCH_COMPLETED(every=self.interval), self)
 
     def __call__(self, engine: DCLTrainer) -> None:
-        engine.state.metrics.pop("gradient_ratio", None)
         if not engine.dual:
             return
         image, batch, _, conditions = engine.prepare(engine.state.batch, engine.state.device, engine.non_blocking)

@@ -78,7 +78,7 @@ class CompNet(nn.Module):
             return make(in_channels=image_channels + conditions, out_channels=outputs, **kwargs)
 
         self.backbone = build(conditional)
-        self.routing = nn.Parameter(torch.zeros(num_classes if conditional and routing else 0))
+        self.routing = nn.Parameter(torch.full((num_classes if conditional and routing else 0,), 2.0))
         # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
         with torch.device("meta"):
             plain = build(False)
