@@ -68,7 +68,6 @@ class ConditionalDataset(Dataset):
         pool: how many images per class the rule may choose from.
         plain_epochs: first epochs in which no conditions are shown (zeros): a plain network is trained by L_comp, from
             which the conditional one then starts.
-        dropout: probability that a target is shown no conditions later on.
         transform: random transforms over the keys ``image``, ``label``, ``cond_image`` (mC channels) and ``cond_label``
             (m channels of codes). Keys in one spatial transform move together, keys in another apart.
         seed: seed of all random choices.
@@ -86,7 +85,6 @@ class ConditionalDataset(Dataset):
         rule: SimilarityRule | None = None,
         pool: int = 16,
         plain_epochs: int = 0,
-        dropout: float = 0.0,
         transform: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         seed: int = 0,
     ) -> None:
@@ -96,7 +94,6 @@ class ConditionalDataset(Dataset):
         self.rule = SimilarityRule() if rule is None else rule
         self.pool = pool
         self.plain_epochs = plain_epochs
-        self.dropout = dropout
         self.transform = transform
         self.seed = seed
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # seen by persistent workers too
@@ -184,7 +181,7 @@ class ConditionalDataset(Dataset):
                 "dual_image": plain(data["cond_image"]).unflatten(0, (self.num_classes, -1))[dual_class],
                 "dual_label": labels[dual_class],
             }
-            if 0 < int(self._epoch) <= self.plain_epochs or rng.random() < self.dropout:
+            if 0 < int(self._epoch) <= self.plain_epochs:
                 for key in ("cond_image", "cond_mask", "cond_known"):
                     output[key] = torch.zeros_like(output[key])
         return output

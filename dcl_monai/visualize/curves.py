@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dcl_monai.utils.files import replace_atomic
 
@@ -27,7 +28,10 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
 
     def line(axes: Axes, name: str, label: str, **style: object) -> None:
         points = [(row["epoch"], row[name]) for row in rows if name in row]
-        axes.plot(*zip(*points, strict=True), label=label, **style)  # type: ignore[arg-type]
+        if axes is losses:  # on a logarithmic axis; a term is zero while no conditions are shown
+            points = [point for point in points if point[1] > 0]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=label, **style)  # type: ignore[arg-type]
 
     for name in ("loss", "supervised", "positive", "negative", "prior", "dual"):
         if name in columns:
@@ -63,6 +67,7 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
                 color="0.4",
             )
         axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)

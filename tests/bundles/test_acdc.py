@@ -303,7 +303,8 @@ class TestBadInput:
         image = nib.load(path)
         affine = image.affine.copy()
         affine[0, 3] += shift
-        nib.save(nib.Nifti1Image(change(np.array(image.dataobj)), affine), path)
+        array = change(np.array(image.dataobj)).astype(image.get_data_dtype())
+        nib.save(nib.Nifti1Image(array, affine), path)
         return path
 
     def test_as_the_user_sees_it(self, settings, data, tmp_path):

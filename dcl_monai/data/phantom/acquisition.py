@@ -1,0 +1,62 @@
+"""From signal to magnitude image: receive coil, point spread, noise, gain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+
+from .draws import FloatArray, uniform
+
+__all__ = ["Scanner", "acquire", "draw_scanner"]
+
+
+class Scanner(NamedTuple):
+    """Settings of an acquisition, the same for both phases."""
+
+    coil: FloatArray  # (1, W, H) receive sensitivity
+    blur: float  # standard deviation of the in-plane point spread in voxels
+    noise: float  # standard deviation of the noise of each complex channel, relative to blood
+    gain: float  # image value of blood
+
+
+def draw_scanner(rng: np.random.Generator, width: int, height: int) -> Scanner:
+    """Draw the settings for images of ``width`` times ``height`` voxels."""
+    return Scanner(
+        coil=_draw_coil(rng, width, height),
+        blur=uniform(rng, (0.5, 0.9)),
+        noise=uniform(rng, (0.02, 0.055)),
+        gain=uniform(rng, (90, 320)),
+    )
+
+
+def acquire(rng: np.random.Generator, signal: FloatArray, scanner: Scanner) -> NDArray[np.int16]:
+    """
+    Turn a signal into a magnitude image.
+
+    Args:
+        rng: random generator of the noise.
+        signal: shape ``(D, W, H)``, blood 1.
+        scanner: settings of the acquisition.
+
+    Returns:
+        Image of shape ``(D, W, H)`` with Rician noise.
+    """
+    signal = signal * scanner.coil
+    for axis in (1, 2):
+        signal = gaussian_filter1d(signal, scanner.blur, axis=axis, truncate=3.0)
+    real = signal + scanner.noise * rng.standard_normal(signal.shape, dtype=np.float32)
+    imaginary = scanner.noise * rng.standard_normal(signal.shape, dtype=np.float32)
+    return np.rint(scanner.gain * np.sqrt(real**2 + imaginary**2)).astype(np.int16)
+
+
+def _draw_coil(rng: np.random.Generator, width: int, height: int) -> FloatArray:
+    """Smooth receive sensitivity of shape ``(1, W, H)``: brighter towards the anterior coil, otherwise random."""
+    u = np.linspace(-1, 1, width, dtype=np.float32)[:, None]
+    v = np.linspace(-1, 1, height, dtype=np.float32)[None, :]
+    terms = rng.normal(0.0, [0.2, 0.25, 0.15, 0.15, 0.15])
+    field = terms[0] * u + terms[1] * v + terms[2] * u * v + terms[3] * u * u + terms[4] * v * v
+    field = field - uniform(rng, (0.0, 0.35)) * u - uniform(rng, (0.0, 0.2)) * v
+    return np.exp(field).astype(np.float32)[None]

@@ -1,0 +1,51 @@
+"""Random numbers, harmonics and smooth noise fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FloatArray", "Range", "harmonics", "smooth_noise", "uniform"]
+
+FloatArray = NDArray[np.floating]  # float32 wherever it is large
+Range = tuple[float, float]
+
+
+def uniform(rng: np.random.Generator, limits: Range) -> float:
+    """Draw one number between the limits."""
+    return float(rng.uniform(*limits))
+
+
+def harmonics(rng: np.random.Generator, orders: Iterable[int], amplitude: float) -> FloatArray:
+    """Draw ``(n, 3)`` rows of order, amplitude (falling with the order) and phase."""
+    rows = [(m, amplitude * rng.normal() * 2.0 / m, rng.uniform(-np.pi, np.pi)) for m in orders]
+    return np.array(rows, dtype=np.float32)
+
+
+def smooth_noise(
+    rng: np.random.Generator, shape: tuple[int, int, int], correlation: float, shared: float = 0.0
+) -> FloatArray:
+    """
+    Draw smooth Gaussian noise of unit variance.
+
+    Args:
+        rng: random generator.
+        shape: ``(D, W, H)``.
+        correlation: in-plane standard deviation of the smoothing kernel in voxels.
+        shared: share (0 to 1) of the variance that all slices have in common.
+
+    Returns:
+        Noise of shape ``(D, W, H)``.
+    """
+    kernels = []
+    for size in shape[1:]:
+        nodes = np.arange(-2.0, size / correlation + 3.0) * correlation
+        kernel = np.exp(-0.5 * ((np.arange(size)[:, None] - nodes[None]) / correlation) ** 2)
+        kernels.append((kernel / np.sqrt((kernel**2).sum(1, keepdims=True))).astype(np.float32))
+    grid = (kernels[0].shape[1], kernels[1].shape[1])
+    coarse = np.sqrt(1.0 - shared) * rng.standard_normal((shape[0], *grid), dtype=np.float32)
+    if shared > 0:
+        coarse += np.sqrt(shared) * rng.standard_normal((1, *grid), dtype=np.float32)
+    return (kernels[0] @ coarse.astype(np.float32) @ kernels[1].T).astype(np.float32)
