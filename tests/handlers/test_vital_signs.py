@@ -58,7 +58,7 @@ def test_ratio_is_zero_when_conditions_are_ignored():
     """Beside the prior's soft weights, the dual gradient flows through the condition channel alone."""
     ignored = run(zero_conditions=True, dual=True)[0].state.metrics["gradient_ratio"]
     used = run(zero_conditions=False, dual=True)[0].state.metrics["gradient_ratio"]
-    assert ignored == 0.0
+    assert ignored < 1e-6
     assert used > 1e-4
 
 
