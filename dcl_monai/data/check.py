@@ -42,7 +42,9 @@ def check_datalist(
     encode = EncodeCandidates(len(classes))
     # An item may be listed several times, each time showing other classes: its files are read once.
     files = {(item["image"], item["label"]) for split in splits for item in datalist[split]}
-    for image, label in tqdm(sorted(files), desc="checking data", unit="volume", leave=False, disable=not progress):
+    for image, label in tqdm(
+        sorted(files), desc="checking data", unit="volume", leave=False, disable=None if progress else True
+    ):
         check_pair(image, label, encode)
     shown = {j for item in datalist["training"] for j in item.get("annotated", range(len(classes)))}
     for index, name in enumerate(classes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch.utils.data import DataLoader
 from dcl_monai.losses import class_probabilities
 
 __all__ = ["DCLTrainer", "dual_batch"]
+
+logger = logging.getLogger(__name__)
 
 CONDITIONS = ("cond_image", "cond_mask")
 
@@ -167,7 +170,7 @@ class DCLTrainer(SupervisedTrainer):
     def run(self) -> None:  # type: ignore[override]
         """Train; a run that was resumed after its last epoch is complete and returns at once."""
         if self.state.epoch >= self.state.max_epochs:
-            self.logger.info("this run is complete: nothing left to train.")
+            logger.info("this run is complete: nothing left to train.")
             return
         super().run()
 

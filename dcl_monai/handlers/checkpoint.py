@@ -32,10 +32,18 @@ class RunCheckpoint:
         path: the file.
         content: name -> object with ``state_dict`` and ``load_state_dict``; the trainer is added by itself.
         resume: whether to go on from the file; a fresh run keeps an older file as ``*_previous.pt``.
+        settings: what must be the same when the run is resumed, by name.
     """
 
-    def __init__(self, path: str, content: Mapping[str, Any], resume: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        content: Mapping[str, Any],
+        resume: bool = False,
+        settings: Mapping[str, int | float | str] | None = None,
+    ) -> None:
         self.path = Path(path)
+        self.settings = dict(settings or {})
         self.content = {name: value for name, value in content.items() if value is not None}
         self.resume = resume
 
@@ -59,6 +67,17 @@ class RunCheckpoint:
             logger.info(f"nothing to resume in {self.path}: a fresh run starts.")
             return
         saved = torch.load(self.path, map_location=engine.state.device, weights_only=True)
+        started = saved.pop("settings")
+        changed = [
+            f"{name} {started.get(name)!r}, now {value!r}"
+            for name, value in self.settings.items()
+            if started.get(name) != value
+        ]
+        if changed:
+            raise DataError(
+                f"{self.path}: the run was started with {'; '.join(changed)}: resume with the configuration that "
+                "started it, or start afresh without --resume."
+            )
         if set(saved) != set(self.content):
             raise DataError(
                 f"{self.path}: holds {sorted(saved)}, but this configuration needs {sorted(self.content)}: "
@@ -76,4 +95,5 @@ class RunCheckpoint:
 
     def __call__(self, engine: Trainer) -> None:
         if idist.get_rank() == 0:
-            save_atomic({name: value.state_dict() for name, value in self.content.items()}, self.path)
+            states = {name: value.state_dict() for name, value in self.content.items()}
+            save_atomic(states | {"settings": self.settings}, self.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class History:
         self.rows: list[dict[str, float]] = []
         self.sums: dict[str, torch.Tensor] = {}
         self.validated: dict[str, float] = {}
+        self.started = time.monotonic()
 
     def attach(self, engine: DCLTrainer) -> None:
         """
@@ -62,7 +64,7 @@ class History:
 
     def start(self, engine: DCLTrainer) -> None:
         """Begin an epoch."""
-        self.sums, self.validated = {}, {}
+        self.sums, self.validated, self.started = {}, {}, time.monotonic()
 
     def add(self, engine: DCLTrainer) -> None:
         """Add the terms of an iteration; they stay on the device until the epoch ends."""
@@ -76,7 +78,7 @@ class History:
         self.validated |= {name: float(value) for name, value in engine.state.metrics.items()}
 
     def finish(self, engine: DCLTrainer) -> None:
-        """Close an epoch: log its line, and write the table and the curves after a validation."""
+        """Close an epoch: log its line and write the table."""
         row: dict[str, float] = {"epoch": float(engine.state.epoch), "stage": 2.0 if engine.dual else 1.0}
         row |= {name: float(value) / engine.state.epoch_length for name, value in self.sums.items()}
         row |= self.validated
@@ -84,7 +86,9 @@ class History:
         row["lr"] = engine.optimizer.param_groups[0]["lr"]
         self.rows.append(row)
         if idist.get_rank() == 0:
-            logger.info(self.line(row, engine.state.max_epochs))
+            seconds = time.monotonic() - self.started
+            left = seconds * (engine.state.max_epochs - engine.state.epoch)
+            logger.info(f"{self.line(row, engine.state.max_epochs)} | {seconds:.0f} s, about {left / 60:.0f} min left")
             self.write()
 
     def line(self, row: Mapping[str, float], epochs: int) -> str:

@@ -12,6 +12,7 @@ from ignite.engine import Engine, EventEnum, Events
 from torch import nn
 
 from dcl_monai.engines import DCLTrainer
+from dcl_monai.utils import DataError
 
 __all__ = ["BestModel", "DCLEvents", "DualWeightSync", "StageSwitch"]
 
@@ -38,6 +39,7 @@ class BestModel:
         self.network = network
         self.key_metric = key_metric
         self.score = -1.0
+        self.epoch = 0
         self.weights: dict[str, torch.Tensor] = {}
 
     def attach(self, engine: Engine) -> None:
@@ -51,23 +53,30 @@ class BestModel:
     def __call__(self, engine: Engine) -> None:
         score = float(engine.state.metrics[self.key_metric])
         if score > self.score:
-            self.score = score
+            self.score, self.epoch = score, engine.state.epoch
             self.weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
             engine.fire_event(DCLEvents.NEW_BEST)
 
     def load_into(self, *networks: nn.Module) -> None:
-        """Copy the best weights into networks of the same form."""
-        if self.weights:
-            for network in networks:
-                network.load_state_dict(self.weights)
+        """
+        Copy the best weights into networks of the same form.
+
+        Raises:
+            DataError: when no validation has run yet.
+        """
+        if not self.weights:
+            raise DataError("no validation has run, so there is no best model: choose a smaller --val_interval.")
+        for network in networks:
+            network.load_state_dict(self.weights)
+        logger.info(f"best validation so far: {self.key_metric} {self.score:.4f} at epoch {self.epoch}.")
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a resumed run needs."""
-        return {"score": self.score, "weights": self.weights}
+        return {"score": self.score, "epoch": self.epoch, "weights": self.weights}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up the state of an earlier run."""
-        self.score, self.weights = state["score"], state["weights"]
+        self.score, self.epoch, self.weights = state["score"], state["epoch"], state["weights"]
 
 
 class StageSwitch:
@@ -100,7 +109,7 @@ class StageSwitch:
             self.best.load_into(unwrapped(engine.network))
             engine.dual_network.load_state_dict(unwrapped(engine.network).state_dict())
             engine.optimizer.state = defaultdict(dict)
-            logger.info(f"stage 2: dual loop on, both networks start from stage 1's best ({self.best.score:.4f}).")
+            logger.info("stage 2: the dual loop is on, both networks start from stage 1's best.")
 
 
 class DualWeightSync:

@@ -34,7 +34,7 @@ def report_user_errors() -> None:
     """
     From now on print a :class:`DataError` that nobody caught as one line on stderr instead of a traceback.
 
-    The bundles call it among their ``imports``; every other exception is shown as before, and the exit code of the
+    The bundles call it when they are initialized; every other exception is shown as before, and the exit code of the
     process stays 1 for both.
     """
     default_hook = sys.excepthook

@@ -11,6 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from dcl_monai.utils.files import replace_atomic
 
+from .overlays import COLOURS
+
 __all__ = ["plot_curves"]
 
 
@@ -31,43 +33,47 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         if axes is losses:  # on a logarithmic axis; a term is zero while no conditions are shown
             points = [point for point in points if point[1] > 0]
         if points:
-            axes.plot(*zip(*points, strict=True), label=label, **style)  # type: ignore[arg-type]
+            axes.plot(*zip(*points, strict=True), label=label, marker=".", **style)  # type: ignore[arg-type]
 
     for name in ("loss", "supervised", "positive", "negative", "prior", "dual"):
         if name in columns:
             line(losses, name, name, lw=2.2 if name == "loss" else 1.2, color="black" if name == "loss" else None)
-    losses.set(title="training loss", yscale="log")
+    losses.set_yscale("log")
+    losses.set_title("training loss", pad=14)
+    structures = [name for name in columns if name.startswith("val_dice_")]
     for name in columns:
         if name.startswith("val_dice"):
             mean = name == "val_dice"
             label = "mean" if mean else name.removeprefix("val_dice_")
-            line(dice, name, label, marker=".", lw=2.2 if mean else 1.2, color="black" if mean else None)
-    dice.set(title="validation Dice", ylim=(0, 1))
+            colour = "black" if mean else COLOURS[structures.index(name) % len(COLOURS)]
+            line(dice, name, label, lw=2.2 if mean else 1.2, color=colour)
+    dice.set_ylim(0, 1)
+    dice.set_title("validation Dice", pad=14)
     if "shuffled_dice" in columns:
-        line(signs, "val_dice", "Dice", marker=".", color="black", lw=2.2)
-        line(signs, "shuffled_dice", "Dice, shuffled conditions", marker=".", color="tab:red")
-    signs.set(title="vital signs", ylim=(0, 1))
+        line(signs, "val_dice", "Dice", color="black", lw=2.2)
+        line(signs, "shuffled_dice", "Dice, shuffled conditions", color="tab:red")
+    signs.set_ylim(0, 1)
+    signs.set_title("vital signs", pad=14)
     if "gradient_ratio" in columns:
         ratio = signs.twinx()
-        line(ratio, "gradient_ratio", "dual / primal gradient (right)", marker="x", ls=":", color="tab:blue")
+        line(ratio, "gradient_ratio", "dual / primal gradient (right)", ls=":", color="tab:blue")
         ratio.set_ylim(bottom=0)
         ratio.tick_params(axis="y", colors="tab:blue")
-        signs.plot([], [], "x:", color="tab:blue", label="dual / primal gradient (right)")
-    second = [row["epoch"] for row in rows if row.get("stage") == 2]
+        signs.plot([], [], ".:", color="tab:blue", label="dual / primal gradient (right)")
+    starts = {
+        "conditions": next((row["epoch"] for row in rows if row.get("prior", 0) > 0 and row["epoch"] > 1), None),
+        "stage 2": next((row["epoch"] for row in rows if row.get("stage") == 2), None),
+    }
     for axes in (losses, dice, signs):
-        if second:
-            axes.axvline(second[0] - 0.5, color="0.7", ls="--", lw=1)
-            axes.annotate(
-                "stage 2",
-                (second[0] - 0.5, 1),
-                (3, -10),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                fontsize=8,
-                color="0.4",
-            )
+        for name, epoch in starts.items():
+            if epoch is not None:
+                axes.axvline(epoch - 0.5, color="0.7", ls="--", lw=1)
+                axes.text(
+                    epoch - 0.5, 1.0, name, fontsize=7, color="0.4", transform=axes.get_xaxis_transform(), va="bottom"
+                )
         axes.set_xlabel("epoch")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlim(0.5, len(rows) + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)

@@ -62,6 +62,10 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
         low, high = np.percentile(example.image, (1, 99))
         for axes, overlay in zip(row, (None, example.told, example.truth, example.prediction), strict=True):
             axes.set(xticks=[], yticks=[])
+            if axes is row[1] and example.told is None:
+                axes.set_aspect("equal")
+                axes.text(0.5, 0.5, "not used\nin training", ha="center", va="center", transform=axes.transAxes)
+                continue
             axes.imshow(example.image.T, cmap="gray", vmin=low, vmax=high)
             if overlay is not None:
                 # background is drawn only where it is what the network was told
@@ -69,17 +73,6 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
                 masked = np.ma.masked_where(~shown, overlay)
                 axes.imshow(masked.T, cmap=palette, vmin=0, vmax=len(classes) - 1, alpha=0.5, interpolation="nearest")
         row[0].set_ylabel(example.title, fontsize=8)
-        if example.told is None:
-            row[1].text(
-                0.5,
-                0.5,
-                "not used in training",
-                ha="center",
-                va="center",
-                color="white",
-                fontsize=8,
-                transform=row[1].transAxes,
-            )
     handles = [Patch(color=colour, label=name) for colour, name in zip(colours, classes, strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(classes), fontsize=8)
     replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))

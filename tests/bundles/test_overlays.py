@@ -39,7 +39,7 @@ PARTS = {
     "baselines/mmee.json": (["ta_ce", "ta_dice"], ["ex_ce", "ex_dice"]),
 }
 # What the bundle's small settings would overwrite again, and the paper's network is too large for a test.
-SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8], "bank_size": 1}
+SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8]}
 
 
 def test_every_overlay_is_expected():
@@ -104,3 +104,16 @@ def test_paper_settings(parse):
     assert type(parser.get_parsed_content("primnet").backbone).__name__ == "UNetPlus"
     assert type(parser.get_parsed_content("loss").compatible.averaging).__name__ == "SumMean"
     assert parser.get_parsed_content("train#conditional_dataset").pool == 1, "random conditions"
+
+
+@pytest.mark.parametrize("row", ["ablation/2.json", "ablation/3.json", "ablation/5.json", "baselines/mmee.json"])
+def test_paper_averaging_holds_in_every_row(parse, row):
+    loss = parse("configs/paper.json", f"configs/{row}", **SMALL_PAPER).get_parsed_content("loss")
+    assert type(getattr(loss, "compatible", loss).averaging).__name__ == "SumMean"
+
+
+def test_switches_given_as_words(parse):
+    """MONAI's command line passes `false` on as a string."""
+    parser = parse(dual="false", conditional="true")
+    assert parser.get_parsed_content("dualnet") is None
+    assert parser.get_parsed_content("primnet").conditional is True

@@ -50,7 +50,7 @@ def test_fresh_run_keeps_the_old_checkpoint(tmp_path):
 
 def test_absent_objects_are_left_out(tmp_path):
     make(tmp_path / "run.pt", 1, resume=False, dualnet=None)[0].run()
-    assert set(torch.load(tmp_path / "run.pt", weights_only=True)) == {"trainer", "network", "optimizer"}
+    assert set(torch.load(tmp_path / "run.pt", weights_only=True)) == {"trainer", "network", "optimizer", "settings"}
 
 
 @pytest.mark.parametrize("change", [{"width": 2}, {"dualnet": nn.Linear(1, 1)}])
@@ -74,3 +74,15 @@ def test_killed_while_writing_keeps_the_last_complete_checkpoint(tmp_path, monke
         RunCheckpoint(str(tmp_path / "run.pt"), {})(trainer)
     assert (tmp_path / "run.pt").read_bytes() == complete
     assert [p.name for p in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_changed_settings_are_named(tmp_path):
+    trainer, network = make(tmp_path / "run.pt", 1, resume=False)
+    RunCheckpoint(str(tmp_path / "run.pt"), {"network": network}, settings={"seed": 0, "batch_size": 8}).attach(trainer)
+    trainer.run()
+    other, network = make(tmp_path / "none.pt", 1, resume=False)
+    same = RunCheckpoint(str(tmp_path / "run.pt"), {"network": network}, True, settings={"seed": 0, "batch_size": 8})
+    same.attach(other)
+    changed = RunCheckpoint(str(tmp_path / "run.pt"), {"network": network}, True, settings={"seed": 0, "batch_size": 4})
+    with pytest.raises(DataError, match="started with batch_size 8, now 4: resume with"):
+        changed.attach(other)

@@ -88,7 +88,7 @@ def write_synthetic_acdc(root: str | Path, num_subjects: int = 40, seed: int = 0
         if not same:
             pending = list(range(num_subjects))
     _write_marker(root / _PARTIAL_MARKER_NAME, wanted)
-    for i in tqdm(pending, desc="synthetic hearts", unit="subject", disable=not progress):
+    for i in tqdm(pending, desc="synthetic hearts", unit="subject", disable=None if progress else True):
         subject_seed = int(np.random.SeedSequence([seed, i]).generate_state(1, np.uint64)[0])
         write_subject(subject_folder(root, i), synthesize_subject(subject_seed, GROUPS[i % len(GROUPS)]))
     _write_marker(root / MARKER_NAME, wanted)
