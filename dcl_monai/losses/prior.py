@@ -60,10 +60,13 @@ class PriorLoss(nn.Module):
         """The same from the probabilities of the 2m channels, for those who have them already."""
         if prob.log.shape[1] != 2 * self.num_classes:
             raise ValueError(f"the prior needs {2 * self.num_classes} channels, got {prob.log.shape[1]}.")
-        inside = cond_mask.to(prob.log.dtype)
-        outside = 1.0 - inside
+        prob.merged(self.num_classes)  # the complement of a channel follows from that of its class
+        soft = cond_mask.is_floating_point()
+        inside, outside = (cond_mask, 1.0 - cond_mask) if soft else (cond_mask, ~cond_mask)
         if cond_known is not None:
-            inside, outside = inside * cond_known, outside * cond_known
+            inside, outside = (
+                (inside * cond_known, outside * cond_known) if soft else (inside & cond_known, outside & cond_known)
+            )
         loss = prob.log.new_zeros(())
         for f_n in self.negative:
             cap, delta = f_n(prob).chunk(2, dim=1)

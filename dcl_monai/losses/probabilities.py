@@ -26,6 +26,7 @@ class LogProbabilities:
 
     def __init__(self, log: torch.Tensor) -> None:
         self.log = log
+        self._merged: LogProbabilities | None = None
 
     @classmethod
     def of_channels(cls, logits: torch.Tensor) -> LogProbabilities:
@@ -54,7 +55,9 @@ class LogProbabilities:
             return self
         if channels != 2 * num_classes:
             raise ValueError(f"{num_classes} classes need {num_classes} or {2 * num_classes} channels, got {channels}.")
-        return LogProbabilities(torch.logaddexp(*self.log.chunk(2, dim=1)))
+        if self._merged is None:
+            self._merged = LogProbabilities(torch.logaddexp(*self.log.chunk(2, dim=1)))
+        return self._merged
 
     @cached_property
     def prob(self) -> torch.Tensor:
@@ -67,8 +70,13 @@ class LogProbabilities:
         log(1 - p): where p is large it is summed up from the remaining events, so that it is exact where p rounds to 1.
 
         Elsewhere log1p(-p) is well conditioned. The border lies above 1/2, so that no two events of a voxel are large
-        even if both round up to a little more than 1/2.
+        even if both round up to a little more than 1/2. For intersection and extra it follows from that of their class:
+        1 - z_cap_j = (1 - y_j) + z_delta_j, and the other way round.
         """
+        if self._merged is not None:
+            cap, delta = self.log.chunk(2, dim=1)
+            others = self._merged.log_not
+            return torch.cat([torch.logaddexp(others, delta), torch.logaddexp(others, cap)], dim=1)
         large = self.prob > 0.6
         rest = self.log.masked_fill(large, -torch.inf).logsumexp(dim=1, keepdim=True)
         return torch.where(large, rest, torch.log1p(-self.prob.masked_fill(large, 0.0)))
