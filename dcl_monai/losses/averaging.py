@@ -30,7 +30,7 @@ class Averaging(nn.Module):
 
 def masked_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Sum the entries of every item; what is masked out has no value and no gradient."""
-    kept = values.masked_fill(~mask, 0.0) if mask.dtype == torch.bool else values * mask
+    kept = torch.where(mask, values, 0.0) if mask.dtype == torch.bool else values * mask
     return kept.flatten(1).sum(1)
 
 

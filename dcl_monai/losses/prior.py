@@ -60,7 +60,7 @@ class PriorLoss(nn.Module):
         """The same from the probabilities of the 2m channels, for those who have them already."""
         if prob.log.shape[1] != 2 * self.num_classes:
             raise ValueError(f"the prior needs {2 * self.num_classes} channels, got {prob.log.shape[1]}.")
-        prob.merged(self.num_classes)  # the complement of a channel follows from that of its class
+        cap, delta = prob.split()
         soft = cond_mask.is_floating_point()
         inside, outside = (cond_mask, 1.0 - cond_mask) if soft else (cond_mask, ~cond_mask)
         if cond_known is not None:
@@ -69,8 +69,7 @@ class PriorLoss(nn.Module):
             )
         loss = prob.log.new_zeros(())
         for f_n in self.negative:
-            cap, delta = f_n(prob).chunk(2, dim=1)
-            loss = loss + (self.averaging(cap, outside) + self.averaging(delta, inside)).mean()
+            loss = loss + (self.averaging(f_n(cap), outside) + self.averaging(f_n(delta), inside)).mean()
         return loss
 
 

@@ -6,6 +6,8 @@ from functools import cached_property
 
 import torch
 
+from .log_space import LogAdd, LogNot
+
 __all__ = ["LogProbabilities", "class_probabilities"]
 
 
@@ -26,7 +28,6 @@ class LogProbabilities:
 
     def __init__(self, log: torch.Tensor) -> None:
         self.log = log
-        self._merged: LogProbabilities | None = None
 
     @classmethod
     def of_channels(cls, logits: torch.Tensor) -> LogProbabilities:
@@ -55,9 +56,22 @@ class LogProbabilities:
             return self
         if channels != 2 * num_classes:
             raise ValueError(f"{num_classes} classes need {num_classes} or {2 * num_classes} channels, got {channels}.")
-        if self._merged is None:
-            self._merged = LogProbabilities(torch.logaddexp(*self.log.chunk(2, dim=1)))
-        return self._merged
+        return self.classes
+
+    @cached_property
+    def halves(self) -> tuple[torch.Tensor, ...]:
+        """The logs of the intersections and of the extras."""
+        return self.log.chunk(2, dim=1)
+
+    @cached_property
+    def classes(self) -> LogProbabilities:
+        """The classes whose intersections and extras these channels are."""
+        return LogProbabilities(LogAdd.apply(*self.halves))
+
+    def split(self) -> tuple[LogProbabilities, LogProbabilities]:
+        """The intersections z_cap and the extras z_delta."""
+        cap, delta = self.halves
+        return ShareProbabilities(cap, delta, self.classes), ShareProbabilities(delta, cap, self.classes)
 
     @cached_property
     def prob(self) -> torch.Tensor:
@@ -66,20 +80,8 @@ class LogProbabilities:
 
     @cached_property
     def log_not(self) -> torch.Tensor:
-        """
-        log(1 - p): where p is large it is summed up from the remaining events, so that it is exact where p rounds to 1.
-
-        Elsewhere log1p(-p) is well conditioned. The border lies above 1/2, so that no two events of a voxel are large
-        even if both round up to a little more than 1/2. For intersection and extra it follows from that of their class:
-        1 - z_cap_j = (1 - y_j) + z_delta_j, and the other way round.
-        """
-        if self._merged is not None:
-            cap, delta = self.log.chunk(2, dim=1)
-            others = self._merged.log_not
-            return torch.cat([torch.logaddexp(others, delta), torch.logaddexp(others, cap)], dim=1)
-        large = self.prob > 0.6
-        rest = self.log.masked_fill(large, -torch.inf).logsumexp(dim=1, keepdim=True)
-        return torch.where(large, rest, torch.log1p(-self.prob.masked_fill(large, 0.0)))
+        """log(1 - p), exact where p rounds to 1."""
+        return LogNot.apply(self.log, self.prob.detach())
 
     def log_sum(self, members: torch.Tensor) -> torch.Tensor:
         """
@@ -92,7 +94,27 @@ class LogProbabilities:
             shape B1[HWD].
         """
         floor = torch.finfo(self.log.dtype).min / 2  # finite, so that an empty set has a zero gradient and not nan
-        return self.log.masked_fill(~members, floor).logsumexp(dim=1, keepdim=True)
+        return torch.where(members, self.log, floor).logsumexp(dim=1, keepdim=True)
+
+
+class ShareProbabilities(LogProbabilities):
+    """
+    The intersections (or the extras) alone: the m channels of a voxel no longer sum up to 1.
+
+    Args:
+        log: their logs, shape Bm[HWD].
+        other: the logs of the extras (or intersections), shape Bm[HWD].
+        classes: the probabilities of the classes, the sums of both.
+    """
+
+    def __init__(self, log: torch.Tensor, other: torch.Tensor, classes: LogProbabilities) -> None:
+        super().__init__(log)
+        self._other, self._classes = other, classes
+
+    @cached_property
+    def log_not(self) -> torch.Tensor:
+        """1 - z_cap_j = (1 - y_j) + z_delta_j, and the other way round, in log space."""
+        return LogAdd.apply(self._classes.log_not, self._other)
 
 
 def class_probabilities(logits: torch.Tensor, num_classes: int) -> torch.Tensor:

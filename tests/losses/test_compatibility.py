@@ -364,7 +364,7 @@ def test_conditional_batch_is_the_mean_of_its_items(combination, average, rng):
 
 @pytest.mark.parametrize("combination", COMBINATIONS)
 @every_average
-def test_unknown_conditional_labels_have_no_effect(combination, average, rng):
+def test_unknown_conditional_labels_have_no_effect(combination, average, rng, monkeypatch):
     loss = build(PriorLoss, average, negative=COMBINATIONS[combination][1])
     is_known = torch.rand(2, M, 4, 5, generator=rng) < 0.6
     mask = torch.rand(2, M, 4, 5, generator=rng) < 0.5
@@ -372,9 +372,12 @@ def test_unknown_conditional_labels_have_no_effect(combination, average, rng):
     values, gradients = [], []
     for cond_mask in (mask, torch.where(is_known, mask, ~mask)):
         leaf = prob.clone().requires_grad_()
-        log_probabilities = LogProbabilities(leaf.log())
-        log_probabilities.log_not = torch.log1p(-leaf)  # as in test_unknown_entries_have_no_derivative
-        values.append(loss.of_probabilities(log_probabilities, cond_mask, is_known))
+        channels = LogProbabilities(leaf.log())
+        shares = [LogProbabilities(half.log()) for half in leaf.chunk(2, dim=1)]
+        for share, half in zip(shares, leaf.chunk(2, dim=1), strict=True):
+            share.log_not = torch.log1p(-half)  # as in test_unknown_entries_have_no_derivative
+        monkeypatch.setattr(channels, "split", lambda shares=shares: shares)
+        values.append(loss.of_probabilities(channels, cond_mask, is_known))
         gradients.append(*torch.autograd.grad(values[-1], leaf))
     assert values[0] == values[1] > 0
     assert torch.equal(*gradients)

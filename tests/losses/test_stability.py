@@ -17,6 +17,7 @@ from dcl_monai.losses import (
     PriorLoss,
     class_probabilities,
 )
+from dcl_monai.losses.log_space import LogAdd
 from dcl_monai.losses.terms import NEGATIVE, POINTWISE_NEGATIVE, POSITIVE
 
 M = 3
@@ -55,6 +56,11 @@ def log_not_reference(logits: torch.Tensor, num_classes: int) -> torch.Tensor:
     log = torch.log_softmax(logits.double(), dim=1).unflatten(1, (-1, num_classes)).logsumexp(1)
     others = [[k for k in range(num_classes) if k != j] for j in range(num_classes)]
     return torch.stack([log[:, index].logsumexp(1) for index in others], dim=1)
+
+
+def test_log_add_gradient():
+    a, b = (5 * torch.randn(3, 4, dtype=torch.float64) for _ in range(2))
+    assert torch.autograd.gradcheck(LogAdd.apply, (a.requires_grad_(), b.requires_grad_()))
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 100.0, 1e4])
