@@ -40,6 +40,7 @@ __all__ = [
     "candidate_sets",
     "expand",
     "from_bits",
+    "indistinct_classes",
     "known",
     "known_positive",
     "to_bits",
@@ -146,3 +147,19 @@ def annotated_classes(sets: Iterable[int], num_classes: int) -> tuple[int, ...]:
     """
     sets = tuple(sets)
     return tuple(j for j in range(num_classes) if all(bits == 1 << j or not bits >> j & 1 for bits in sets))
+
+
+def indistinct_classes(sets: Iterable[int], num_classes: int) -> list[tuple[int, int]]:
+    """
+    Pairs of classes that none of these sets tells apart, since each holds both of them or neither.
+
+    A class need not be drawn on its own to be learned: inside a "whole heart", outside every other part of it, is the
+    part that nobody drew.
+    """
+    sets = tuple(sets)
+    return [
+        (j, k)
+        for j in range(num_classes)
+        for k in range(j + 1, num_classes)
+        if all(bits >> j & 1 == bits >> k & 1 for bits in sets)
+    ]

@@ -17,6 +17,7 @@ from dcl_monai.candidates import (
     candidate_sets,
     expand,
     from_bits,
+    indistinct_classes,
     known,
     known_positive,
     to_bits,
@@ -157,3 +158,18 @@ class TestLabel:
     def test_label_that_was_never_encoded_is_refused(self, label):
         with pytest.raises(ValueError, match=r"no candidate sets.*EncodeCandidates"):
             candidate_sets(label)
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        pytest.param([], [(0, 1), (0, 2), (1, 2)], id="nothing known"),
+        pytest.param([0b111], [(0, 1), (0, 2), (1, 2)], id="unlabelled"),
+        pytest.param([0b001, 0b110], [(1, 2)], id="a union"),
+        pytest.param([0b010, 0b101], [(0, 2)], id="one class of three"),
+        pytest.param([0b001, 0b110, 0b010, 0b101], [], id="a union, and one of its classes"),
+        pytest.param([0b001, 0b010, 0b100], [], id="full"),
+    ],
+)
+def test_indistinct_classes(sets, expected):
+    assert indistinct_classes(sets, 3) == expected

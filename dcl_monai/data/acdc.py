@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 from dcl_monai.utils import DataError
 
-__all__ = ["ACDC_CLASSES", "acdc_items"]
+__all__ = ["ACDC_CLASSES", "acdc_document", "acdc_items"]
 
 ACDC_CLASSES = ("background", "RV", "MYO", "LV")
 """Class names in the order of ACDC's label values 0 to 3."""
@@ -63,3 +65,23 @@ def read_info(path: Path) -> dict[str, str]:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     pairs = (line.split(":", 1) for line in lines if ":" in line)
     return {key.strip(): value.strip() for key, value in pairs}
+
+
+def acdc_document(root: str | Path) -> dict[str, Any]:
+    """
+    Describe an ACDC folder as a datalist, see :mod:`dcl_monai.data.document`.
+
+    Args:
+        root: folder with one ``patientNNN`` folder per patient.
+    """
+    root = Path(root).resolve()
+    items = [
+        {key: os.path.relpath(value, root) if key in ("image", "label") else value for key, value in item.items()}
+        for item in acdc_items(root)
+    ]
+    return {
+        "classes": list(ACDC_CLASSES),
+        "unions": {"whole heart": list(ACDC_CLASSES[1:])},
+        "split": [60, 20, 20],
+        "datasets": {"ACDC": {"folder": str(root), "values": dict(enumerate(ACDC_CLASSES)), "training": items}},
+    }

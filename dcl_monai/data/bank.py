@@ -28,7 +28,7 @@ def fill_bank(bank: ConditionBank, dataset: ConditionalDataset, size: int = 16) 
     if not dataset.conditional:
         return
     chosen = [
-        farthest_points(dataset.descriptors[torch.tensor(entries)], entries, size) for entries in dataset.annotated
+        farthest_points(dataset.descriptors[entries], entries, size) for entries in dataset.annotated
     ]
     width = max(len(entries) for entries in chosen)
     shape = dataset.items[0]["image"].shape
@@ -46,6 +46,8 @@ def fill_bank(bank: ConditionBank, dataset: ConditionalDataset, size: int = 16) 
 
 def farthest_points(descriptors: torch.Tensor, entries: list[int], size: int) -> list[int]:
     """Return up to ``size`` of the entries, spread over their descriptors (N, d)."""
+    if not entries:
+        return []
     distance = torch.cdist(descriptors, descriptors.mean(0, keepdim=True))[:, 0]
     taken = [int(distance.argmin())]
     nearest = torch.cdist(descriptors, descriptors[taken])[:, 0]

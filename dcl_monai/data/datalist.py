@@ -1,161 +1,246 @@
-"""Datalists: who is in which split, and which classes are annotated in whom.
+"""Datalists: which image is in which split, and what its label says about which class.
 
-A datalist is a dictionary with the keys ``classes``, ``training``, ``validation`` and ``test``, each of the last three
-a list of items in the manner of the Decathlon's ``dataset.json``: ``image``, ``label``, ``subject`` and, where not
-every class is annotated, ``annotated``: the indices of the classes that are.
+A datalist is a dictionary with ``classes`` (names, background first), ``unions`` (name -> class indices) and the splits
+``training``, ``validation`` and ``test``, each a list of items:
+
+=================== =================================================================================================
+``image``           file, or folder of a DICOM series
+``subject``         who it is; no subject stands in two splits
+``dataset``         data set it comes from
+``case``            its name within the data set, the same on every machine
+``label``           label file; without it nothing is known of the image
+``values``          label value -> class indices it stands for
+``unlabelled``      label values about whose voxels nothing is known
+``annotated``       what the annotator drew: class indices, and unions as lists of them (see
+                    :class:`~dcl_monai.transforms.EncodeCandidates`)
+``drawn``           the same of the file itself, where some of it is hidden to simulate partial annotation
+``further_labels``  other annotations of the same image: dictionaries with the four entries above
+=================== =================================================================================================
+
+and whatever else the user noted of an image (``phase``, ...). On disk the same is written with class names instead of
+indices. :func:`load_datalist` makes one from a user's file (:mod:`dcl_monai.data.document`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from dcl_monai.candidates import annotated_classes
+from dcl_monai.transforms import EncodeCandidates, annotations_of
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
-__all__ = ["datalist_hash", "partial_datalist", "simulate_partial", "split_subjects"]
+from .datasets import decathlon_entry, list_items, merge_annotations
+from .document import DatalistDocument, parse_document, read_file
+from .labels import LabelMeaning
+from .splits import SPLITS, split_subjects
 
-SPLITS = ("training", "validation", "test")
-logger = logging.getLogger(__name__)
+__all__ = [
+    "annotation_table",
+    "annotations_of",
+    "datalist_hash",
+    "decided_classes",
+    "load_datalist",
+    "shown_classes",
+    "write_datalist",
+]
+
+VERSION = 1
 
 
-def split_subjects(
-    items: Sequence[Mapping[str, Any]], parts: Sequence[float], seed: int = 0
-) -> dict[str, list[dict[str, Any]]]:
+def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = ".") -> dict[str, Any]:
     """
-    Divide items into training, validation and test by subject, so that no subject stands in two of them.
+    Read a datalist: a user's YAML or JSON file, a Decathlon ``dataset.json``, or a file of :func:`write_datalist`.
 
     Args:
-        items: items with a ``subject``.
-        parts: sizes of the three splits in proportion to each other: (60, 20, 20) for the paper's ACDC experiments.
-        seed: seed of the random division.
+        source: the file, or its content.
+        folder: folder that the content's paths are relative to; a file's own folder, for a file.
+
+    Returns:
+        the datalist, see :mod:`dcl_monai.data.datalist`.
 
     Raises:
-        DataError: when a split would be empty.
+        DataError: that names the file, the entry and the remedy.
     """
-    subjects = sorted({item["subject"] for item in items})
-    order = np.random.default_rng(seed).permutation(len(subjects))
-    edges = np.rint(np.cumsum([0.0, *parts]) / sum(parts) * len(subjects)).astype(int)
-    datalist = {}
-    for name, start, stop in zip(SPLITS, edges[:-1], edges[1:], strict=True):
-        chosen = {subjects[index] for index in order[start:stop]}
-        if not chosen:
-            raise DataError(
-                f"{len(subjects)} subject(s) leave none for {name} at a split of {list(parts)}: add subjects."
-            )
-        datalist[name] = [dict(item) for item in items if item["subject"] in chosen]
+    if isinstance(source, (str, Path)):
+        content, name, folder = read_file(source), Path(source), Path(source).resolve().parent
+    else:
+        content, name, folder = dict(source), Path("datalist"), Path(folder).resolve()
+    if "datalist_version" in content:
+        return _from_disk(content, name, folder)
+    if "datasets" not in content and any(content.get(split) for split in SPLITS):
+        content = decathlon_document(content, name)
+    return resolve(parse_document(content, name), folder, name)
+
+
+def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datalist") -> dict[str, Any]:
+    """Turn a user's description into a datalist."""
+    items: list[dict[str, Any]] = []
+    for dataset, entry in document.datasets.items():
+        where = f"{name}: data set {dataset!r}"
+        found, entry = list_items(dataset, entry, folder, where)
+        meaning = LabelMeaning(document.classes, document.unions, entry.values, entry.annotated, where)
+        for item in meaning.annotate(found):
+            if len(document.datasets) > 1:  # patient 1 of one hospital is not patient 1 of the next
+                item["subject"] = f"{dataset}/{item['subject']}"
+            items.append(item)
+    datalist: dict[str, Any] = {
+        "classes": list(document.classes),
+        "unions": {union: sorted(map(document.classes.index, names)) for union, names in document.unions.items()},
+        **{split: [] for split in SPLITS},
+    }
+    divided: dict[str, list[dict[str, Any]]] = {}
+    for item in merge_annotations(items):
+        fixed = item.pop("split")
+        (datalist[fixed] if fixed else divided.setdefault(item["dataset"], [])).append(item)
+    for dataset, members in divided.items():
+        parts = document.datasets[dataset].split
+        parts = parts if isinstance(parts, list) else document.split
+        where = f"{name}: data set {dataset!r}"
+        for split, chosen in split_subjects(members, parts, document.seed, where).items():
+            datalist[split] += chosen
     return datalist
 
 
-def simulate_partial(
-    items: Sequence[Mapping[str, Any]], num_classes: int, per_subject: int = 1, seed: int = 0
-) -> list[dict[str, Any]]:
+def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
+    """Bring a Decathlon-style list (``labels`` or ``classes``, and ``training``, ...) into the general form."""
+    entry = decathlon_entry(content, name)
+    classes = content.get("classes")
+    if "values" not in entry:
+        if not isinstance(classes, list):
+            raise DataError(f"{name}: `labels`, like {{0: background, 1: RV}}, is missing. Say what each value means.")
+        entry["values"] = dict(enumerate(classes))
+    elif classes is None and "values" not in content:
+        classes = list(entry["values"].values())
+    document = {key: content[key] for key in ("unions", "split", "seed") if key in content}
+    return {**document, "classes": classes, "datasets": {str(content.get("name") or name.stem): entry}}
+
+
+def decided_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...]:
     """
-    Hide classes of fully labelled items: every subject shows ``per_subject`` random classes, in all its images.
+    Classes that some annotation of the item decides at every voxel, as far as the list tells without reading files.
 
-    Every class is shown equally often (once more at most), as in the paper.
-
-    Args:
-        items: items with a ``subject``.
-        num_classes: number of classes m, background included.
-        per_subject: annotated classes per subject; m means full annotation.
-        seed: seed of the random choice.
-
-    Returns:
-        the items with ``annotated``, a sorted list of class indices.
+    A union decides none of its members, and scribbles decide nothing.
     """
-    if not 1 <= per_subject <= num_classes:
-        raise DataError(f"{per_subject} annotated classes per subject do not fit {num_classes} classes.")
-    rng = np.random.default_rng(seed)
-    shown = np.zeros(num_classes, dtype=int)
-    annotated: dict[str, list[int]] = {}
-    for subject in rng.permutation(sorted({item["subject"] for item in items})):
-        # the classes shown least so far, ties broken at random
-        order = sorted(range(num_classes), key=lambda j: (shown[j], rng.random()))
-        annotated[str(subject)] = sorted(order[:per_subject])
-        shown[order[:per_subject]] += 1
-    return [dict(item) | {"annotated": annotated[str(item["subject"])]} for item in items]
+    decided: set[int] = set()
+    for annotation in annotations_of(item):
+        decided.update(annotated_classes(annotation_table(annotation, num_classes).values(), num_classes))
+    return tuple(sorted(decided))
 
 
-def as_single_labels(items: Sequence[Mapping[str, Any]], num_classes: int, per_item: int = 1) -> list[dict[str, Any]]:
-    """
-    Use fully labelled items as several partial ones, each showing ``per_item`` of the classes (the paper's DCL on full
-    annotation: four single-label images of four classes, four dual-label images of eight).
-    """
-    groups = [list(range(start, min(start + per_item, num_classes))) for start in range(0, num_classes, per_item)]
-    return [dict(item) | {"annotated": group} for item in items for group in groups]
+def shown_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...]:
+    """Classes that the item's labels may show on their own: decided ones, and those of which there may be strokes."""
+    drawn = {bits for annotation in annotations_of(item) for bits in annotation_table(annotation, num_classes).values()}
+    return tuple(sorted({j for j in range(num_classes) if 1 << j in drawn} | set(decided_classes(item, num_classes))))
 
 
-def partial_datalist(
-    items: Sequence[Mapping[str, Any]],
-    classes: Sequence[str],
-    split: Sequence[float] = (60, 20, 20),
-    annotation: str = "partial",
-    per_subject: int = 1,
-    partial_validation: bool = False,
-    seed: int = 0,
-    root: str | Path | None = None,
-    output: str | Path | None = None,
-) -> dict[str, Any]:
-    """
-    Split fully labelled items by subject and make the training part partial; the test part keeps its labels.
-
-    Args:
-        items: items with ``image``, ``label`` and ``subject``.
-        classes: class names, in the order of the label values.
-        split: sizes of training, validation and test in proportion to each other.
-        annotation: what the training images show: ``"partial"``, classes hidden per subject; ``"full"``, everything;
-            ``"single"``, everything, but as several partial images.
-        per_subject: annotated classes per subject (or per image, for ``"single"``).
-        partial_validation: whether classes are hidden in the validation images too, so that no image of training is
-            labelled in full.
-        seed: seed of the split and of the hiding.
-        root: folder that file names are written relative to in the hash, so that it is the same on every machine.
-        output: file the datalist is written to.
-
-    Returns:
-        the datalist; its hash is logged.
-    """
-    datalist: dict[str, Any] = {"classes": list(classes), **split_subjects(items, split, seed)}
-    if annotation == "partial":
-        datalist["training"] = simulate_partial(datalist["training"], len(classes), per_subject, seed)
-    elif annotation == "single":
-        datalist["training"] = as_single_labels(datalist["training"], len(classes), per_subject)
-    elif annotation != "full":
-        raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full' or 'single'.")
-    if partial_validation:
-        datalist["validation"] = simulate_partial(datalist["validation"], len(classes), per_subject, seed)
-    digest = datalist_hash(datalist, root)
-    counts = ", ".join(f"{len({i['subject'] for i in datalist[name]})} {name}" for name in SPLITS)
-    logger.info(
-        f"datalist {digest[:12]}: {counts} subjects, {annotation} annotation" + (f", {output}" if output else "")
-    )
-    if output is not None:
-        write_atomic(output, json.dumps({"hash": digest, **datalist}, indent=1))
-    return datalist
+def annotation_table(annotation: Mapping[str, Any], num_classes: int) -> dict[int, int]:
+    """Candidate set, as bits, of every label value of an annotation."""
+    encode = EncodeCandidates(num_classes, annotation.get("values"), annotation.get("unlabelled"))
+    return encode.table(annotation.get("annotated"))
 
 
-def datalist_hash(datalist: Mapping[str, Any], root: str | Path | None = None) -> str:
+def datalist_hash(datalist: Mapping[str, Any]) -> str:
     """
     SHA-256 of a datalist, so that two papers can say that they used the same partial data.
 
-    Args:
-        datalist: classes and splits.
-        root: folder that file names are taken relative to.
+    It covers classes, splits, subjects, cases and what the label values of each say; not where the files lie.
     """
+    num_classes = len(datalist["classes"])
 
     def canonical(item: Mapping[str, Any]) -> dict[str, Any]:
-        files = {
-            key: os.path.relpath(item[key], root) for key in ("image", "label") if root is not None and key in item
-        }
-        return dict(sorted((dict(item) | files).items()))
+        told = [
+            [sorted(annotation_table(annotation, num_classes).items()), annotation.get("content")]
+            for annotation in annotations_of(item)
+        ]
+        return {"case": [item.get("dataset"), item.get("case"), item["subject"]], "annotations": sorted(told, key=repr)}
 
-    content = {name: [canonical(item) for item in datalist[name]] for name in SPLITS} | {"classes": datalist["classes"]}
+    content = {split: sorted(json.dumps(canonical(item)) for item in datalist[split]) for split in SPLITS}
+    content["classes"] = datalist["classes"]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def write_datalist(datalist: Mapping[str, Any], path: str | Path) -> str:
+    """
+    Write a datalist to disk, with class names and with paths relative to the file; return its hash.
+
+    The file can be given wherever a datalist is asked for, on another machine too if the data lies at the same place
+    beside it.
+    """
+    classes, folder = datalist["classes"], Path(path).resolve().parent
+    digest = datalist_hash(datalist)
+    content = {
+        "datalist_version": VERSION,
+        "hash": digest,
+        "classes": classes,
+        "unions": {union: [classes[j] for j in members] for union, members in datalist.get("unions", {}).items()},
+        **{split: [_named(item, classes, folder) for item in datalist[split]] for split in SPLITS},
+    }
+    write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False))
+    return digest
+
+
+def _named(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dict[str, Any]:
+    result = dict(item)
+    for key in ("image", "label"):
+        if key in result:
+            result[key] = os.path.relpath(os.path.abspath(result[key]), folder)
+    for key in ("annotated", "drawn"):
+        if key in result:
+            result[key] = [classes[e] if isinstance(e, int) else [classes[j] for j in e] for e in result[key]]
+    if "values" in result:
+        result["values"] = {str(value): [classes[j] for j in members] for value, members in result["values"].items()}
+    if "further_labels" in result:
+        result["further_labels"] = [_named(other, classes, folder) for other in result["further_labels"]]
+    return result
+
+
+def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str, Any]:
+    if content["datalist_version"] != VERSION:
+        raise DataError(
+            f"{name}: datalist_version {content['datalist_version']!r} is not {VERSION}, the one this version of "
+            "dcl_monai writes. Make the file anew."
+        )
+    try:
+        classes = list(content["classes"])
+        datalist = {
+            "classes": classes,
+            "unions": {union: [classes.index(n) for n in names] for union, names in content["unions"].items()},
+            **{split: [_indexed(item, classes, folder) for item in content[split]] for split in SPLITS},
+        }
+        if not all("image" in item for split in SPLITS for item in datalist[split]):
+            raise KeyError("image")
+        digest = datalist_hash(datalist)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{name}: was changed by hand and no longer fits together. Make it anew, or write a file in the form of "
+            "docs/data.md."
+        ) from error
+    if digest != content.get("hash"):
+        raise DataError(
+            f"{name}: its content has the hash {digest[:12]}, but it says {str(content.get('hash'))[:12]}: the file "
+            "was changed by hand. Make it anew."
+        )
+    return datalist
+
+
+def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dict[str, Any]:
+    result = dict(item)
+    for key in ("image", "label"):
+        if key in result:
+            result[key] = os.path.normpath(folder / result[key])
+    for key in ("annotated", "drawn"):
+        if key in result:
+            result[key] = [
+                classes.index(e) if isinstance(e, str) else [classes.index(n) for n in e] for e in result[key]
+            ]
+    if "values" in result:
+        result["values"] = {int(value): [classes.index(n) for n in names] for value, names in result["values"].items()}
+    if "further_labels" in result:
+        result["further_labels"] = [_indexed(other, classes, folder) for other in result["further_labels"]]
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,11 +12,21 @@ import torch
 from monai.data import MetaTensor, get_track_meta, set_track_meta
 from torch.utils.data import Dataset
 
-from dcl_monai.candidates import annotated_classes, candidate_sets, expand, known, known_positive
+from dcl_monai.candidates import (
+    all_classes,
+    annotated_classes,
+    candidate_sets,
+    expand,
+    indistinct_classes,
+    known,
+    known_positive,
+)
 from dcl_monai.networks.bank import SimilarityRule
 from dcl_monai.utils import DataError
 
 __all__ = ["ConditionalDataset", "SliceDataset"]
+
+logger = logging.getLogger(__name__)
 
 
 class SliceDataset(Dataset):
@@ -73,7 +84,8 @@ class ConditionalDataset(Dataset):
         seed: seed of all random choices.
 
     Raises:
-        DataError: when a class is annotated in fewer than two subjects.
+        DataError: when a class is annotated in fewer than two subjects; one that is drawn within unions only is learned
+            by exclusion, without conditions of its own.
     """
 
     def __init__(
@@ -103,20 +115,28 @@ class ConditionalDataset(Dataset):
     def _index(self, classes: Sequence[str]) -> None:
         """Describe every item once, and note in which items each class is annotated."""
         descriptors, self.subjects = [], []
+        told: set[int] = set()
         self.annotated: list[list[int]] = [[] for _ in range(self.num_classes)]
         for index, item in enumerate(self.items[i] for i in range(len(self.items))):
             descriptors.append(self.rule.describe(item["image"].unsqueeze(0))[0])
             self.subjects.append(item["subject"])
             # scribbles annotate no class everywhere, but a stroke of j shows j
             drawn = {item["sets"][int(code)] for code in item["label"].unique()}
+            told |= drawn
             everywhere = annotated_classes(item["sets"], self.num_classes)
             for j in range(self.num_classes):
                 if j in everywhere or 1 << j in drawn:
                     self.annotated[j].append(index)
         self.descriptors = torch.stack(descriptors)
+        indistinct = indistinct_classes(told, self.num_classes)
         for j, entries in enumerate(self.annotated):
             shown = {self.subjects[index] for index in entries}
-            if len(shown) < 2:
+            if not shown and not any(j in pair for pair in indistinct):
+                logger.warning(
+                    f"class {classes[j]!r} is drawn on its own in no training image, only within unions: it has no "
+                    "conditions, and is learned by exclusion."
+                )
+            elif len(shown) < 2:
                 raise DataError(
                     f"class {classes[j]!r} is annotated in {len(shown)} training subject(s), but conditions need two, "
                     "so that every image finds one of another subject: annotate it in one more, or train without "
@@ -130,18 +150,26 @@ class ConditionalDataset(Dataset):
     def __len__(self) -> int:
         return len(self.items)
 
-    def conditions(self, index: int, rng: np.random.Generator) -> list[int]:
-        """Pick the items that are the conditions of item ``index``, one for every class."""
+    def conditions(self, index: int, rng: np.random.Generator) -> list[int | None]:
+        """Pick the items that are the conditions of item ``index``, one for every class that has any."""
         pools = []
         for entries in self.annotated:
-            others = [entry for entry in entries if self.subjects[entry] != self.subjects[index]]
+            others = [entry for entry in entries if self.subjects[entry] != self.subjects[index]] or [index]
             pools.append(rng.choice(others, size=min(self.pool, len(others)), replace=False))
         width = max(len(pool) for pool in pools)
         padded = torch.tensor(np.stack([np.resize(pool, width) for pool in pools]))
         allowed = torch.tensor([[k < len(pool) for k in range(width)] for pool in pools])
         described = self.descriptors[index].unsqueeze(0)
         picked = self.rule(described, self.descriptors[padded], allowed.unsqueeze(0))[0]
-        return padded[torch.arange(self.num_classes), picked].tolist()
+        chosen = padded[torch.arange(self.num_classes), picked].tolist()
+        return [entry if entries else None for entry, entries in zip(chosen, self.annotated, strict=True)]
+
+    def condition(self, index: int | None, like: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The item of a condition; a blank one, of which nothing is known, for a class without conditions."""
+        if index is not None:
+            return self.items[index]
+        blank = {key: torch.zeros_like(like[key]) for key in ("image", "label")}
+        return blank | {"sets": (all_classes(self.num_classes),)}
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """
@@ -156,7 +184,8 @@ class ConditionalDataset(Dataset):
         data: dict[str, Any] = {"image": target["image"], "label": target["label"]}
         sets = []
         if self.conditional:
-            picked = [self.items[k] for k in self.conditions(index, rng)]
+            chosen = self.conditions(index, rng)
+            picked = [self.condition(k, target) for k in chosen]
             data["cond_image"] = torch.cat([item["image"] for item in picked])
             data["cond_label"] = torch.cat([item["label"] for item in picked])
             sets = [item["sets"] for item in picked]
@@ -172,7 +201,8 @@ class ConditionalDataset(Dataset):
         if self.conditional:
             codes = plain(data["cond_label"])
             labels = [expand(codes[j], sets[j], self.num_classes) for j in range(self.num_classes)]
-            dual_class = int(rng.integers(self.num_classes))
+            available = [j for j, entries in enumerate(self.annotated) if entries]
+            dual_class = available[rng.integers(len(available))]
             output |= {
                 "cond_image": plain(data["cond_image"]),
                 "cond_mask": torch.stack([known_positive(labels[j], dim=0)[j] for j in range(self.num_classes)]),

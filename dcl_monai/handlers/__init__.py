@@ -5,10 +5,11 @@ from .dice_table import DiceTable
 from .history import History
 from .partial_dice import PartialMeanDice
 from .stages import BestModel, DCLEvents, DualWeightSync, StageSwitch
-from .training import ClipGradients, EpochSeed, LossProgress, SaveNetwork
+from .training import AverageBuffers, ClipGradients, EpochSeed, LossProgress, SaveNetwork
 from .vital_signs import GradientRatio, ShuffleConditions
 
 __all__ = [
+    "AverageBuffers",
     "BestModel",
     "ClipGradients",
     "DCLEvents",

@@ -14,6 +14,7 @@ from ignite.engine import Events
 from monai.engines import Trainer
 
 from dcl_monai.utils import DataError
+from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import save_atomic
 
 __all__ = ["RunCheckpoint"]
@@ -26,13 +27,13 @@ class RunCheckpoint:
     Save everything a run needs to go on, after every epoch, and take it up again when it is resumed.
 
     The file is replaced in one step: a run killed at any moment leaves the last complete checkpoint. Attach it last, so
-    that it sees the validation of the epoch.
+    that it sees the validation of the epoch. Of several ranks, rank 0 writes the file, and reads it for all.
 
     Args:
         path: the file.
         content: name -> object with ``state_dict`` and ``load_state_dict``; the trainer is added by itself.
         resume: whether to go on from the file; a fresh run keeps an older file as ``*_previous.pt``.
-        settings: what must be the same when the run is resumed, by name.
+        settings: what must be the same when the run is resumed, by name; the number of processes is added by itself.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class RunCheckpoint:
         settings: Mapping[str, int | float | str] | None = None,
     ) -> None:
         self.path = Path(path)
-        self.settings = dict(settings or {})
+        self.settings = {**(settings or {}), "processes": idist.get_world_size()}
         self.content = {name: value for name, value in content.items() if value is not None}
         self.resume = resume
 
@@ -63,10 +64,10 @@ class RunCheckpoint:
 
     def load(self, engine: Trainer) -> None:
         """Take up the run that the file holds; a missing file starts a fresh run."""
-        if not self.path.exists():
+        saved = self.read()
+        if saved is None:
             logger.info(f"nothing to resume in {self.path}: a fresh run starts.")
             return
-        saved = torch.load(self.path, map_location=engine.state.device, weights_only=True)
         started = saved.pop("settings")
         changed = [
             f"{name} {started.get(name)!r}, now {value!r}"
@@ -92,6 +93,11 @@ class RunCheckpoint:
                     "the run, or start afresh without --resume."
                 ) from error
         logger.info(f"resumed from {self.path} after epoch {engine.state.epoch}.")
+
+    @on_first_rank
+    def read(self) -> dict[str, Any] | None:
+        """Return what the file holds, if there is one."""
+        return torch.load(self.path, map_location="cpu", weights_only=True) if self.path.exists() else None
 
     def __call__(self, engine: Trainer) -> None:
         if idist.get_rank() == 0:

@@ -4,41 +4,60 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import ignite.distributed as idist
 import numpy as np
 from ignite.engine import Events
 from monai.engines import Evaluator
 
+from dcl_monai.utils.distributed import gather
 from dcl_monai.utils.files import replace_atomic
 
 __all__ = ["DiceTable"]
 
 logger = logging.getLogger(__name__)
 
+NOTED = ("dataset", "subject", "phase", "case")
+"""What the CSV file tells of a volume, as far as its item has it."""
+
+NOTHING = "\N{EN DASH}"
+"""Where no volume shows a structure."""
+
 
 class DiceTable:
     """
-    Log Dice by structure (mean and standard deviation over volumes, by phase where there are phases) at the end of an
-    evaluation, and write Dice of every volume to a CSV file.
+    Log Dice by structure at the end of an evaluation, and write Dice of every volume to a CSV file.
+
+    The log has mean and standard deviation over the volumes that show a structure: a row per data set and per phase,
+    where there are several, and a row for all. ``mean`` is over the classes; unions stand behind it and do not enter.
 
     Args:
         classes: names of all classes, background first.
         path: the CSV file.
         metric: name of the evaluator's :class:`~dcl_monai.handlers.PartialMeanDice`.
+        unions: the unions of that metric; only their names are used.
     """
 
-    def __init__(self, classes: Sequence[str], path: str, metric: str = "test_dice") -> None:
+    def __init__(
+        self,
+        classes: Sequence[str],
+        path: str,
+        metric: str = "test_dice",
+        unions: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         self.classes = list(classes)[1:]
         self.path = Path(path)
         self.metric = metric
-        self.cases: list[tuple[str, str]] = []
+        self.unions = list(unions or {})
+        self.cases: list[dict[str, str]] = []
 
     def attach(self, engine: Evaluator) -> None:
         """
         Args:
-            engine: the evaluator, with decollated batches that hold ``subject`` and perhaps ``phase``.
+            engine: the evaluator, with decollated batches that hold ``subject`` and perhaps ``dataset``, ``phase`` and
+                ``case``.
         """
         engine.add_event_handler(Events.STARTED, lambda _: self.cases.clear())
         engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
@@ -46,23 +65,68 @@ class DiceTable:
 
     def add(self, engine: Evaluator) -> None:
         """Note which volumes were measured."""
-        self.cases += [(item["subject"], item.get("phase", "")) for item in engine.state.batch]
+        self.cases += [{key: str(item[key]) for key in NOTED if key in item} for item in engine.state.batch]
 
     def __call__(self, engine: Evaluator) -> None:
-        dice = np.asarray(engine.state.metric_details[self.metric].cpu())
-        phases = sorted({phase for _, phase in self.cases})
-        lines = [f"{'Dice':8}" + "".join(f"{name:>16}" for name in [*self.classes, "mean"])]
-        for phase in [*phases, "all"] if len(phases) > 1 else ["all"]:
-            rows = dice[[phase in (own, "all") for _, own in self.cases]]
-            cells = [f"{np.nanmean(column):.3f} ± {np.nanstd(column):.3f}" for column in rows.T]
-            mean = np.nanmean([np.nanmean(column) for column in rows.T])
-            lines.append(f"{phase:8}" + "".join(f"{cell:>16}" for cell in [*cells, f"{mean:.3f}"]))
-        logger.info("test results, mean ± standard deviation over volumes:\n" + "\n".join(lines))
+        gathered = gather(self.cases)
+        counted = [bool(case) for case in gathered]  # but for the bare images of dcl_monai.utils.distributed.shard
+        self.cases = [case for case in gathered if case]
+        if idist.get_rank() > 0:
+            return
+        dice = engine.state.metric_details[self.metric].cpu().numpy()[counted]
+        text = self.summary(dice)
+        logger.info(f"test results, mean ± standard deviation over the volumes that show a structure:\n{text}")
+        noted = [key for key in NOTED if any(key in case for case in self.cases)]
 
         def write_csv(path: Path) -> None:
             with path.open("w", newline="", encoding="utf-8") as file:
                 table = csv.writer(file)
-                table.writerow(["subject", "phase", *self.classes])
-                table.writerows([*case, *(f"{v:.4f}" for v in row)] for case, row in zip(self.cases, dice, strict=True))
+                table.writerow([*noted, *self.classes, *self.unions])
+                for case, values in zip(self.cases, dice, strict=True):
+                    cells = ["" if np.isnan(value) else f"{value:.4f}" for value in values]
+                    table.writerow([*(case.get(key, "") for key in noted), *cells])
 
         replace_atomic(self.path, write_csv)
+
+    def summary(self, dice: np.ndarray) -> str:
+        """
+        Return the table of the log.
+
+        Args:
+            dice: a row per volume and a column per class, then per union; nan where the volume does not show it.
+        """
+        unions = [place for place, _ in enumerate(self.unions, len(self.classes)) if not np.isnan(dice[:, place]).all()]
+        names = [*self.classes, *self.unions]
+        rows = [["Dice", "volumes", *self.classes, "mean", *(names[place] for place in unions)]]
+        for name, chosen in self.groups():
+            columns = [column[~np.isnan(column)] for column in dice[chosen].T]
+            means = [column.mean() for column in columns[: len(self.classes)] if len(column)]
+            cells = [f"{column.mean():.3f} ± {column.std():.3f}" if len(column) else NOTHING for column in columns]
+            mean = f"{np.mean(means):.3f}" if means else NOTHING
+            shown = [*cells[: len(self.classes)], mean, *(cells[place] for place in unions)]
+            rows.append([name, str(sum(chosen)), *shown])
+        return layout(rows)
+
+    def groups(self) -> Iterable[tuple[str, list[bool]]]:
+        """Yield the name of every row and which volumes belong to it."""
+        for key in ("dataset", "phase"):
+            values = [case.get(key, "") for case in self.cases]
+            if len(set(values)) > 1:
+                for name in sorted(set(values) - {""}):
+                    yield name, [value == name for value in values]
+        yield "all", [True] * len(self.cases)
+
+
+def layout(rows: Sequence[Sequence[str]], width: int = 120) -> str:
+    """
+    Lay out a table in lines of at most ``width`` characters; columns that find no room follow below, after a copy of
+    the first one.
+    """
+    columns = [[f"  {cell:>{max(map(len, column))}}" for cell in column] for column in zip(*rows, strict=True)]
+    first = [f"{row[0]:<{len(columns[0][0]) - 2}}" for row in rows]
+    blocks = [list(first)]
+    for column in columns[1:]:
+        if len(blocks[-1][0]) + len(column[0]) > width and blocks[-1] != first:
+            blocks.append(list(first))
+        blocks[-1] = [line + cell for line, cell in zip(blocks[-1], column, strict=True)]
+    return "\n\n".join("\n".join(block) for block in blocks)

@@ -13,6 +13,7 @@ import torch
 from ignite.engine import Engine, Events
 
 from dcl_monai.engines import DCLTrainer
+from dcl_monai.utils.distributed import average
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize import plot_curves
 
@@ -26,7 +27,8 @@ TERMS = ("loss", "supervised", "positive", "negative", "prior", "dual")
 class History:
     """
     Collect the mean of each loss term and the metrics of every epoch; log them, and write ``history.csv`` after every
-    epoch and ``curves.png`` at the end. A resumed run goes on with the table that it finds.
+    epoch and ``curves.png`` at the end. A resumed run goes on with the table that it finds. Several ranks average their
+    loss terms, and rank 0 writes.
 
     Args:
         output_dir: folder of the two files.
@@ -80,7 +82,7 @@ class History:
     def finish(self, engine: DCLTrainer) -> None:
         """Close an epoch: log its line and write the table."""
         row: dict[str, float] = {"epoch": float(engine.state.epoch), "stage": 2.0 if engine.dual else 1.0}
-        row |= {name: float(value) / engine.state.epoch_length for name, value in self.sums.items()}
+        row |= {name: float(average(value)) / engine.state.epoch_length for name, value in self.sums.items()}
         row |= self.validated
         row |= {name: float(value) for name, value in engine.state.metrics.items()}
         row["lr"] = engine.optimizer.param_groups[0]["lr"]

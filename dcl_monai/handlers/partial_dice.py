@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from monai.handlers import IgniteMetricHandler
@@ -14,25 +14,34 @@ __all__ = ["PartialMeanDice"]
 
 class PartialMeanDice(IgniteMetricHandler):
     """
-    Mean Dice over the classes that are annotated in any image; Dice by class stands beside it in the engine's metrics,
-    as ``<name>_<class>``, for the classes that some image shows.
+    Mean Dice over the classes that are annotated in any image; over the unions, if no image shows any class.
+
+    Dice by class and by union stands beside it in the engine's metrics, as ``<name>_<class>`` and ``<name>_<union>``,
+    for those that some image shows; ``engine.state.metric_details[<name>]`` has a row per image and a column per class
+    but the background, then per union.
 
     Args:
         classes: names of all classes, background first; the background is not measured.
+        unions: name -> indices of its classes.
         output_transform: extracts one-hot predictions and candidate sets from ``engine.state.output``.
     """
 
     metric_fn: PartialDiceMetric
 
-    def __init__(self, classes: Sequence[str], output_transform: Callable[[Any], Any] = lambda output: output) -> None:
-        super().__init__(metric_fn=PartialDiceMetric(), output_transform=output_transform)
-        self.classes = list(classes)[1:]
+    def __init__(
+        self,
+        classes: Sequence[str],
+        unions: Mapping[str, Sequence[int]] | None = None,
+        output_transform: Callable[[Any], Any] = lambda output: output,
+    ) -> None:
+        super().__init__(metric_fn=PartialDiceMetric(unions=unions), output_transform=output_transform)
+        self.structures = [*list(classes)[1:], *(unions or {})]
 
     def compute(self) -> float:
-        """Return the mean, and note Dice by class in the metrics of the engine."""
+        """Return the mean, and note Dice by class and union in the metrics of the engine."""
         mean = super().compute()
         if self._engine is not None:
-            for name, value in zip(self.classes, self.metric_fn.by_class()[1], strict=True):
+            for name, value in zip(self.structures, self.metric_fn.by_class()[1], strict=True):
                 if value is not None:
                     self._engine.state.metrics[f"{self._name}_{name}"] = value
         return mean

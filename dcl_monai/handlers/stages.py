@@ -13,6 +13,7 @@ from torch import nn
 
 from dcl_monai.engines import DCLTrainer
 from dcl_monai.utils import DataError
+from dcl_monai.utils.distributed import on_first_rank
 
 __all__ = ["BestModel", "DCLEvents", "DualWeightSync", "StageSwitch"]
 
@@ -29,6 +30,8 @@ class DCLEvents(EventEnum):
 class BestModel:
     """
     Keep the weights of the best validation so far, and fire :attr:`DCLEvents.NEW_BEST` on the evaluator.
+
+    Rank 0 decides for all ranks, whose devices may round differently.
 
     Args:
         network: network whose weights are kept, in memory.
@@ -51,7 +54,7 @@ class BestModel:
         engine.add_event_handler(Events.EPOCH_COMPLETED, self)
 
     def __call__(self, engine: Engine) -> None:
-        score = float(engine.state.metrics[self.key_metric])
+        score = on_first_rank(float)(engine.state.metrics[self.key_metric])
         if score > self.score:
             self.score, self.epoch = score, engine.state.epoch
             self.weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
@@ -103,11 +106,8 @@ class StageSwitch:
 
     def __call__(self, engine: DCLTrainer) -> None:
         engine.dual = engine.state.epoch > self.stage1_epochs and engine.dual_network is not None
-        if engine.dual and engine.state.epoch == self.stage1_epochs + 1:
-            if engine.dual_network is None:
-                return
-            self.best.load_into(unwrapped(engine.network))
-            engine.dual_network.load_state_dict(unwrapped(engine.network).state_dict())
+        if engine.dual_network is not None and engine.state.epoch == self.stage1_epochs + 1:
+            self.best.load_into(self.best.network, engine.dual_network)
             engine.optimizer.state = defaultdict(dict)
             logger.info("stage 2: the dual loop is on, both networks start from stage 1's best.")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import ignite.distributed as idist
 import numpy as np
 import torch
@@ -13,11 +16,12 @@ from torch.nn.utils import clip_grad_norm_
 
 from dcl_monai.data import ConditionalDataset
 from dcl_monai.losses import set_progress
+from dcl_monai.utils.distributed import average
 from dcl_monai.utils.files import save_atomic
 
 from .stages import DCLEvents
 
-__all__ = ["ClipGradients", "EpochSeed", "LossProgress", "SaveNetwork"]
+__all__ = ["AverageBuffers", "ClipGradients", "EpochSeed", "LossProgress", "SaveNetwork"]
 
 
 class EpochSeed:
@@ -72,9 +76,36 @@ class LossProgress:
         set_progress(self.loss, min(1.0, (engine.state.iteration - 1) / (self.epochs * engine.state.epoch_length)))
 
 
+class AverageBuffers:
+    """
+    Average the running statistics of batch norm over the ranks, after every epoch.
+
+    Each rank sees its own batches only. Attach it before the handlers that validate, so that all ranks validate, keep
+    and save one and the same network.
+
+    Args:
+        network: PrimNet.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+
+    def attach(self, engine: Trainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.EPOCH_COMPLETED, self)
+
+    def __call__(self, engine: Trainer) -> None:
+        for buffer in self.network.buffers():
+            if buffer.is_floating_point():
+                buffer.copy_(average(buffer))
+
+
 class ClipGradients:
     """
-    Clip the norm of the gradient before every optimizer step, after AMP has unscaled it.
+    Clip the norm of the gradient before every optimizer step, after AMP has unscaled it and the ranks have averaged it.
 
     Args:
         max_norm: the largest norm.
@@ -102,11 +133,13 @@ class SaveNetwork:
     Args:
         network: the network as it is served: with its conditional bank.
         path: the file.
+        settings: what inference needs to know, written with the weights; see :func:`dcl_monai.inferers.load_model`.
     """
 
-    def __init__(self, network: nn.Module, path: str) -> None:
+    def __init__(self, network: nn.Module, path: str, settings: Mapping[str, Any] | None = None) -> None:
         self.network = network
         self.path = path
+        self.settings = dict(settings or {})
 
     def attach(self, engine: Engine) -> None:
         """
@@ -117,4 +150,4 @@ class SaveNetwork:
 
     def __call__(self, engine: Engine) -> None:
         if idist.get_rank() == 0:
-            save_atomic({"model": self.network.state_dict()}, self.path)
+            save_atomic({"model": self.network.state_dict(), "settings": self.settings}, self.path)

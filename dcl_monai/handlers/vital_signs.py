@@ -12,6 +12,9 @@ from ignite.engine import Engine, Events
 from dcl_monai.engines import DCLTrainer
 from dcl_monai.engines.trainer import total
 from dcl_monai.networks import DCLNet
+from dcl_monai.utils.distributed import average
+
+from .stages import unwrapped
 
 __all__ = ["GradientRatio", "ShuffleConditions"]
 
@@ -53,7 +56,7 @@ class GradientRatio:
     Measure the norm of the gradient of the dual loss relative to that of the primal loss, on one batch per interval.
 
     The result stands in ``engine.state.metrics["gradient_ratio"]``. PrimNet is in evaluation mode while it is measured,
-    so that its batch statistics do not change.
+    so that its batch statistics do not change. Several ranks measure the gradients of their batches together.
 
     Args:
         interval: epochs between two measurements.
@@ -74,13 +77,15 @@ class GradientRatio:
         if not engine.dual:
             return
         image, batch, _, conditions = engine.prepare(engine.state.batch, engine.state.device, engine.non_blocking)
-        weights = [p for p in engine.network.parameters() if p.requires_grad]
-        engine.network.eval()
-        primal, dual = engine.losses(engine.network(image, **conditions), batch)
+        network = unwrapped(engine.network)  # DistributedDataParallel allows no other backward pass than its own
+        weights = [p for p in network.parameters() if p.requires_grad]
+        network.eval()
+        primal, dual = engine.losses(network(image, **conditions), batch)
         if dual is not None:
-            norms = [
-                torch.stack([g.norm() for g in torch.autograd.grad(loss, weights, retain_graph=True)]).norm()
-                for loss in (total(primal), dual)
-            ]
+            norms = []
+            for loss in (total(primal), dual):
+                # heads of deep supervision are unused in evaluation mode
+                gradients = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+                norms.append(average(torch.cat([g.flatten() for g in gradients if g is not None])).norm())
             engine.state.metrics["gradient_ratio"] = float(norms[1] / norms[0])
-        engine.network.train()
+        network.train()

@@ -3,6 +3,7 @@
 from .averaging import AnnealedMean, Averaging, BalancedMean, SumMean, set_progress
 from .baselines import ConventionalCELoss, IgnoreDiceCELoss
 from .compatible import COMBINATIONS, CompatibleLoss
+from .deep_supervision import DeepSupervision
 from .prior import ConditionalCompatibleLoss, PriorLoss
 from .probabilities import LogProbabilities, class_probabilities
 
@@ -14,6 +15,7 @@ __all__ = [
     "CompatibleLoss",
     "ConditionalCompatibleLoss",
     "ConventionalCELoss",
+    "DeepSupervision",
     "IgnoreDiceCELoss",
     "LogProbabilities",
     "PriorLoss",

@@ -56,7 +56,10 @@ class SimilarityRule(nn.Module):
         """
         images = images.float()
         if images.dim() == 5:
-            coarse = F.adaptive_avg_pool3d(images, self.grid)
+            # two axes at a time: ONNX knows no adaptive pooling of three
+            batch, channels, height, grid = images.shape[0], images.shape[1], images.shape[2], self.grid
+            coarse = F.adaptive_avg_pool2d(images.flatten(1, 2), grid).reshape(batch, channels, height, grid * grid)
+            coarse = F.adaptive_avg_pool2d(coarse, (grid, grid * grid)).reshape(batch, channels, grid, grid, grid)
         else:
             coarse = F.adaptive_avg_pool2d(images, self.grid)
         axis = (torch.arange(self.grid, device=images.device) + 0.5) / self.grid - 0.5
@@ -112,7 +115,8 @@ class ConditionBank(nn.Module):
         Args:
             images: (m, K, C, H, W[, D]), K image per class.
             masks: (m, K, H, W[, D]), the mask of class j in the images of class j.
-            valid: boolean (m, K), false for the empty places, at the end, of a class with fewer images.
+            valid: boolean (m, K), false for the empty places, at the end, of a class with fewer images; a class
+                without any is conditioned by the zeros of its first place.
         """
         device = self.images.device
         self.images = images.float().to(device)
@@ -140,7 +144,7 @@ class ConditionBank(nn.Module):
         batch, classes = target.shape[0], self.images.shape[0]
         picked = self.rule(described, self.descriptors, self.valid.unsqueeze(0).expand(batch, -1, -1))
         if shift > 0:
-            picked = (picked + shift) % self.valid.sum(dim=1)
+            picked = (picked + shift) % self.valid.sum(dim=1).clamp_min(1)
         index = torch.arange(classes, device=target.device).unsqueeze(0).expand(batch, -1)
         images = self.images[index, picked].flatten(1, 2).to(target.dtype)
         masks = self.masks[index, picked].to(target.dtype)

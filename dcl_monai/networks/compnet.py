@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import monai.networks.nets
@@ -40,6 +40,9 @@ class CompNet(nn.Module):
         divisor: spatial sizes are padded to a multiple of it.
         **kwargs: further arguments of the backbone.
 
+    Attributes:
+        settings: the arguments as plain data, to be saved with the weights; empty if the backbone is a callable.
+
     Raises:
         ValueError: when the backbone does not exist.
 
@@ -70,6 +73,18 @@ class CompNet(nn.Module):
         self.conditional = conditional
         self.condition_scale = condition_scale
         self.divisor = divisor
+        settings = {
+            "backbone": backbone,
+            "num_classes": num_classes,
+            "image_channels": image_channels,
+            "conditional": conditional,
+            "zero_conditions": zero_conditions,
+            "condition_scale": condition_scale,
+            "routing": routing,
+            "divisor": divisor,
+            **kwargs,
+        }
+        self.settings = settings if isinstance(backbone, str) else {}
         make = _factory(backbone)
 
         def build(conditional: bool) -> nn.Module:
@@ -78,7 +93,9 @@ class CompNet(nn.Module):
             return make(in_channels=image_channels + conditions, out_channels=outputs, **kwargs)
 
         self.backbone = build(conditional)
-        self.routing = nn.Parameter(torch.full((num_classes if conditional and routing else 0,), 2.0))
+        routes = num_classes if conditional and routing else 0
+        # without routes there is nothing to learn: DistributedDataParallel would wait for its gradient
+        self.routing = nn.Parameter(torch.full((routes,), 2.0), requires_grad=routes > 0)
         # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
         with torch.device("meta"):
             plain = build(False)
@@ -96,7 +113,8 @@ class CompNet(nn.Module):
             cond_mask: mask of class j in the conditional image of class j, Bm[HWD], between 0 and 1.
 
         Returns:
-            logits, B(2m)[HWD]: intersections then extras; Bm[HWD] for the unconditional form.
+            logits, B(2m)[HWD]: intersections then extras; Bm[HWD] for the unconditional form. A backbone with deep
+            supervision gives Bk(2m)[HWD] in training, k heads from fine to coarse.
         """
         inputs = image
         if self.conditional:
@@ -104,19 +122,30 @@ class CompNet(nn.Module):
                 raise RuntimeError("a conditional CompNet needs `cond_image` and `cond_mask`.")
             conditions = torch.cat([cond_image, cond_mask.to(image.dtype)], dim=1)
             inputs = torch.cat([image, self.condition_scale * conditions], dim=1)
-        pad: list[int] = []
+        pad: list[int] = []  # written so that exporters see the new size as a multiple of the divisor
         for size in inputs.shape[2:][::-1]:
-            pad += [0, -size % self.divisor]
-        padded = F.pad(inputs, pad, mode="replicate") if max(pad) > 0 else inputs
-        logits = self.backbone(padded)
-        for dim, size in enumerate(inputs.shape[2:]):
-            logits = logits.narrow(dim + 2, 0, size)
+            pad += [0, (size + self.divisor - 1) // self.divisor * self.divisor - size]
+        logits = self.backbone(F.pad(inputs, pad, mode="replicate"))
+        logits = F.pad(logits, [-amount for amount in pad])
+        heads = logits.dim() - inputs.dim()  # 1 where deep supervision stacks its heads, 0 elsewhere
         if cond_mask is not None and self.routing.numel() > 0:
             factor = self.routing.reshape([-1] + [1] * (cond_mask.dim() - 2))
-            classes, route = logits.chunk(2, dim=1)
-            route = route + factor * (2.0 * cond_mask.to(logits.dtype) - 1.0)
-            logits = torch.cat([classes + F.logsigmoid(route), classes + F.logsigmoid(-route)], dim=1)
+            inside = factor * (2.0 * cond_mask.to(logits.dtype) - 1.0)
+            classes, route = logits.chunk(2, dim=1 + heads)
+            route = route + (inside.unsqueeze(1) if heads > 0 else inside)
+            logits = torch.cat([classes + F.logsigmoid(route), classes + F.logsigmoid(-route)], dim=1 + heads)
         return logits
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], **default: Any) -> CompNet:
+        """
+        Build the network that a model file was trained with.
+
+        Args:
+            settings: ``CompNet.settings`` of that network; may be empty.
+            **default: arguments where the settings say nothing.
+        """
+        return cls(**(settings or default))
 
     def load_unconditional(self, state: dict[str, torch.Tensor]) -> None:
         """

@@ -12,6 +12,7 @@ from .dictionary import (
     IntersectCandidatesd,
     IntersectCandidatesDict,
 )
+from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict, annotations_of
 
 __all__ = [
     "EncodeCandidates",
@@ -26,4 +27,8 @@ __all__ = [
     "IntersectCandidatesD",
     "IntersectCandidatesDict",
     "IntersectCandidatesd",
+    "LoadCandidatesD",
+    "LoadCandidatesDict",
+    "LoadCandidatesd",
+    "annotations_of",
 ]

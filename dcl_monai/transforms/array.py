@@ -30,7 +30,7 @@ class EncodeCandidates(Transform):
     Args:
         num_classes: number of classes m of the model, background included.
         values: label value -> class index, or several of them for a union. Default: value j is class j.
-        unlabelled: label value about which nothing is known: "scribble left blank", "ignore".
+        unlabelled: label value(s) about which nothing is known: "scribble left blank", "ignore".
         background: class that surrounds the image, or ``None``. It decides the set of voxels that padding adds.
 
     Raises:
@@ -47,7 +47,7 @@ class EncodeCandidates(Transform):
         self,
         num_classes: int,
         values: Mapping[int, int | Sequence[int]] | None = None,
-        unlabelled: int | None = None,
+        unlabelled: int | Sequence[int] | None = None,
         background: int | None = 0,
     ) -> None:
         self.num_classes = num_classes
@@ -61,25 +61,49 @@ class EncodeCandidates(Transform):
             if not classes or not all(0 <= index < num_classes for index in classes):
                 raise ValueError(f"label value {value} stands for classes {classes}, outside 0..{num_classes - 1}.")
             self.sets[int(value)] = to_bits(classes)
-        if unlabelled is not None:
-            self.sets[unlabelled] = everything
+        blank = [unlabelled] if isinstance(unlabelled, int) else list(unlabelled or ())
+        self.sets |= {value: everything for value in blank}
         # What the annotation says about a voxel outside the image: nothing for scribbles, background otherwise.
-        self.outside = everything if unlabelled is not None or background is None else 1 << background
+        self.outside = everything if blank or background is None else 1 << background
 
-    def hide(self, bits: int, annotated: int | None) -> int:
-        """Return the set of a voxel drawn as ``bits`` when only the classes of ``annotated`` are shown."""
+    def hide(self, bits: int, annotated: Sequence[int] | None) -> int:
+        """
+        Return the set of a voxel drawn as ``bits`` when only ``annotated`` (sets as bits, too) is shown.
+
+        Each annotated set tells on which side of its outline the voxel lies; one that ``bits`` straddles tells nothing.
+        """
         everything = all_classes(self.num_classes)
-        if annotated is None or bits == everything or bits & ~annotated == 0:
+        if annotated is None or bits == everything:
             return bits
-        # A single class left is known: annotating m - 1 classes is full annotation. Of a union drawn in part, the
-        # annotated classes stay possible.
-        return everything & ~annotated | bits & annotated
+        result = everything
+        for shown in annotated:
+            if not bits & ~shown:
+                result &= shown
+            elif not bits & shown:
+                result &= ~shown
+        return result
 
-    def __call__(self, label: NdarrayOrTensor, annotated: Sequence[int] | None = None) -> MetaTensor:
+    def table(self, annotated: Sequence[int | Sequence[int]] | None = None) -> dict[int, int]:
+        """Candidate set, as bits, of every label value of an image; see :meth:`__call__` for ``annotated``."""
+        shown = self._shown(annotated, "annotation")
+        return {value: self.hide(bits, shown) for value, bits in self.sets.items()}
+
+    def _shown(self, annotated: Sequence[int | Sequence[int]] | None, name: str) -> list[int] | None:
+        if annotated is None:
+            return None
+        sets = [list(entry) if isinstance(entry, Sequence) else [entry] for entry in annotated]
+        if not all(0 <= index < self.num_classes for members in sets for index in members):
+            raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{self.num_classes - 1}.")
+        return [to_bits(members) for members in sets]
+
+    def __call__(
+        self, label: NdarrayOrTensor, annotated: Sequence[int | Sequence[int]] | None = None
+    ) -> MetaTensor:
         """
         Args:
             label: label map of integer values, any shape.
-            annotated: class indices that are annotated in this image; default: all that the values name.
+            annotated: what is annotated in this image: class indices, and unions as lists of them; default: all that
+                the values name.
 
         Returns:
             codes (float32, as MONAI's label maps) with the table of sets in the metadata.
@@ -89,9 +113,7 @@ class EncodeCandidates(Transform):
         """
         tensor = convert_to_tensor(label, track_meta=True)
         name = source(tensor)
-        if annotated is not None and not all(0 <= index < self.num_classes for index in annotated):
-            raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{self.num_classes - 1}.")
-        shown = None if annotated is None else to_bits(annotated)
+        shown = self._shown(annotated, name)
         raw = tensor.detach().cpu().numpy()
         if raw.dtype.kind == "f" and not (np.isfinite(raw).all() and np.array_equal(raw, np.rint(raw))):
             raise DataError(f"{name}: label values must be whole numbers; is this an image or a probability map?")

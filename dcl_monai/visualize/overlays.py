@@ -15,12 +15,15 @@ from matplotlib.patches import Patch
 from torch import nn
 
 from dcl_monai.candidates import candidate_sets, expand, known_positive
+from dcl_monai.transforms import annotations_of
+from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import replace_atomic
 
 __all__ = ["Example", "draw_examples", "plot_overlays"]
 
 COLOURS = ("tab:blue", "gold", "tab:red", "tab:green", "tab:purple", "tab:cyan", "tab:orange", "tab:pink")
 BACKGROUND_COLOUR = "0.55"
+MAX_ANNOTATIONS = 8
 
 
 @dataclass
@@ -78,6 +81,7 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
     replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))
 
 
+@on_first_rank
 def draw_examples(
     network: nn.Module,
     datalist: Mapping[str, Any],
@@ -98,32 +102,46 @@ def draw_examples(
         test_cases: number of test images.
     """
     classes = datalist["classes"]
-    chosen = {tuple(item.get("annotated", ())): item for item in reversed(datalist["training"])}
+    chosen = {annotation_title(item, classes): item for item in reversed(datalist["training"])}
     subjects = {item["subject"]: item for item in reversed(datalist["test"])}
-    rows = [("training", item) for _, item in sorted(chosen.items())[: len(classes)]]
+    rows = [(f"training: {title}", item) for title, item in sorted(chosen.items())[:MAX_ANNOTATIONS]]
     rows += [("test", item) for _, item in sorted(subjects.items())[:test_cases]]
     examples = []
     network.eval()
-    for split, item in rows:
+    for title, item in rows:
         loaded = preprocessing(dict(item))
-        full = preprocessing({key: value for key, value in item.items() if key != "annotated"})
+        full = preprocessing(unhidden(item))
         truth = class_map(full["label"], len(classes))
         k = int((truth > 0).sum((0, 1)).argmax())
         image = torch.as_tensor(loaded["image"])[..., k].to(device)
         with torch.no_grad():
             prediction = network(image.unsqueeze(0))[0].argmax(0).cpu().numpy()
-        annotated = ", ".join(classes[j] for j in item["annotated"]) if "annotated" in item else "all"
         examples.append(
             Example(
-                title=f"{item['subject']} {item.get('phase', '')}\n{split}"
-                + (f": {annotated}" if split == "training" else ""),
+                title=f"{item['subject']} {item.get('phase', '')}\n{title}",
                 image=image[0].cpu().numpy(),
-                told=class_map(loaded["label"], len(classes))[..., k] if split == "training" else None,
+                told=None if title == "test" else class_map(loaded["label"], len(classes))[..., k],
                 truth=truth[..., k],
                 prediction=prediction,
             )
         )
     plot_overlays(examples, classes, path)
+
+
+def unhidden(item: Mapping[str, Any]) -> dict[Any, Any]:
+    """The item with all that its files show, where some of it was hidden from the network."""
+    shown = dict(item) | ({"annotated": item["drawn"]} if "drawn" in item else {})
+    if "further_labels" in item:
+        shown["further_labels"] = [unhidden(other) for other in item["further_labels"]]
+    return shown
+
+
+def annotation_title(item: Mapping[str, Any], classes: Sequence[str]) -> str:
+    """What is annotated in an item, in words."""
+    annotated = [entry for annotation in annotations_of(item) for entry in annotation.get("annotated", range(len(classes)))]
+    if not annotated:
+        return "nothing"
+    return ", ".join(classes[e] if isinstance(e, int) else "+".join(classes[j] for j in e) for e in annotated)
 
 
 def class_map(label: torch.Tensor, num_classes: int) -> np.ndarray:

@@ -44,7 +44,7 @@ SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8]}
 
 def test_every_overlay_is_expected():
     found = {str(path.relative_to(ROOT / "configs")) for path in (ROOT / "configs").rglob("*.json")}
-    assert found == set(EXPECTED)
+    assert found - {"multi_gpu.json"} == set(EXPECTED)  # that one needs several processes: see tests/distributed
 
 
 @pytest.mark.parametrize("overlay", EXPECTED)

@@ -1,227 +1,383 @@
-"""Tests of datalists: who is in which split, and which classes are annotated in whom."""
+"""Tests of datalists: from a user's file to items, and to disk and back."""
 
 from __future__ import annotations
 
-import copy
 import json
-import logging
-from collections import Counter
-from itertools import chain
+import os
+import shutil
+from pathlib import Path
 
 import pytest
+import yaml
 
-from dcl_monai.data import datalist_hash, partial_datalist, simulate_partial, split_subjects
-from dcl_monai.data.datalist import SPLITS, as_single_labels
+from dcl_monai.data import datalist_hash, load_datalist, simulate_datalist, write_datalist
+from dcl_monai.data.datalist import annotations_of, decided_classes, shown_classes
+from dcl_monai.data.splits import SPLITS
 from dcl_monai.utils import DataError
 
-CLASSES = ("background", "RV", "MYO", "LV")
+HEARTS = """
+classes: [background, RV, MYO, LV]
+unions: {whole heart: [RV, MYO, LV]}
+datasets:
+  north:
+    folder: north
+    images: "{subject}/{phase}.nii.gz"
+    labels: "{subject}/{phase}_gt.nii.gz"
+    values: {0: background, 5: RV}
+  south:
+    list: south/dataset.json
+    values: {0: background, 1: MYO, 255: unlabelled}
+    split: training
+  east:
+    folder: east
+    values: {0: background, 1: whole heart, 2: [MYO, LV]}
+    annotated: [whole heart]
+    training: [{image: a.mha, label: a_gt.mha, subject: 7, site: 3}]
+    validation: [{image: b.mha, label: b_gt.mha}, c.mha]
+    test: [{image: d.mha, label: d_gt.mha, annotated: [1]}]
+"""
 
 
-def make_items(count: int, root: str = "/data", phases: tuple[str, ...] = ("ED", "ES")) -> list[dict[str, str]]:
-    return [
-        {
-            "image": f"{root}/patient{i:03d}/{phase}.nii.gz",
-            "label": f"{root}/patient{i:03d}/{phase}_gt.nii.gz",
-            "subject": f"patient{i:03d}",
-            "phase": phase,
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def make_hearts(root: Path) -> Path:
+    """Three hospitals, with empty files: nothing is read when a list is made."""
+    touch(root, *(f"north/p{i}/{f}{end}.nii.gz" for i in range(10) for f in ("ED", "ES") for end in ("", "_gt")))
+    touch(root, *(f"south/{name}.nii" for name in ("a", "a_gt", "b", "b_gt")))
+    touch(root, *(f"east/{name}{end}.mha" for name in "abcd" for end in ("", "_gt")))
+    listed = [{"image": f"./{name}.nii", "label": f"./{name}_gt.nii"} for name in "ab"]
+    (root / "south/dataset.json").write_text(json.dumps({"training": listed, "test": []}))
+    (root / "hearts.yaml").write_text(HEARTS)
+    return root / "hearts.yaml"
+
+
+@pytest.fixture
+def hearts(tmp_path) -> Path:
+    return make_hearts(tmp_path)
+
+
+def by_case(datalist) -> dict[str, dict]:
+    return {item["case"]: item for split in SPLITS for item in datalist[split]}
+
+
+def fails(source, *args) -> str:
+    with pytest.raises(DataError) as error:
+        load_datalist(source, *args)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+class TestHospitals:
+    def test_classes_and_unions(self, hearts):
+        datalist = load_datalist(hearts)
+        assert datalist["classes"] == ["background", "RV", "MYO", "LV"]
+        assert datalist["unions"] == {"whole heart": [1, 2, 3]}
+
+    def test_splits(self, hearts):
+        datalist = load_datalist(str(hearts))
+        count = {
+            (split, name): len({item["subject"] for item in datalist[split] if item["dataset"] == name})
+            for split in SPLITS
+            for name in ("north", "south", "east")
         }
-        for i in range(count)
-        for phase in phases
-    ]
+        assert [count[split, "north"] for split in SPLITS] == [6, 2, 2]
+        assert [count[split, "south"] for split in SPLITS] == [2, 0, 0]
+        assert [count[split, "east"] for split in SPLITS] == [1, 2, 1]
+        subjects = [{item["subject"] for item in datalist[split]} for split in SPLITS]
+        assert sum(map(len, subjects)) == len(set.union(*subjects))
 
+    def test_items(self, hearts):
+        root, items = hearts.parent, by_case(load_datalist(hearts))
+        assert items["p3/ED"] == {
+            "image": str(root / "north/p3/ED.nii.gz"),
+            "label": str(root / "north/p3/ED_gt.nii.gz"),
+            "subject": "north/p3",
+            "phase": "ED",
+            "dataset": "north",
+            "case": "p3/ED",
+            "values": {0: [0], 5: [1]},
+            "annotated": [1],
+        }
+        assert items["b"]["dataset"] == "east"
+        assert items["d"]["annotated"] == items["b"]["annotated"] == [[1, 2, 3]]
+        assert items["d"]["values"] == {0: [0], 1: [1, 2, 3], 2: [2, 3]}
+        assert {key: items["c"][key] for key in ("subject", "case")} == {"subject": "east/c", "case": "c"}
+        assert "values" not in items["c"]
+        south = [item for item in load_datalist(hearts)["training"] if item["dataset"] == "south"]
+        assert {tuple(item["unlabelled"]) for item in south} == {(255,)}
+        ((east,),) = [[i for i in load_datalist(hearts)["training"] if i["dataset"] == "east"]]
+        assert (east["subject"], east["site"]) == ("east/7", 3)
 
-def subjects(items) -> set[str]:
-    return {item["subject"] for item in items}
+    def test_classes_decided_and_shown(self, hearts):
+        items = by_case(load_datalist(hearts))
+        assert decided_classes(items["p3/ED"], 4) == shown_classes(items["p3/ED"], 4) == (1,)
+        assert decided_classes(items["b"], 4) == (0,)  # a union decides none of its members
+        assert decided_classes(items["c"], 4) == shown_classes(items["c"], 4) == ()
 
+    def test_one_data_set_keeps_its_subjects(self, hearts):
+        content = yaml.safe_load(HEARTS)
+        content["datasets"] = {"north": content["datasets"]["north"]}
+        datalist = load_datalist(content, hearts.parent)
+        assert {item["subject"] for split in SPLITS for item in datalist[split]} == {f"p{i}" for i in range(10)}
 
-class TestSplitSubjects:
+    def test_order_of_the_data_sets_means_nothing(self, hearts):
+        content = yaml.safe_load(HEARTS)
+        content["datasets"] = dict(reversed(content["datasets"].items()))
+        turned = load_datalist(content, hearts.parent)
+        assert datalist_hash(turned) == datalist_hash(load_datalist(hearts))
+
+    def test_seed(self, hearts):
+        content = yaml.safe_load(HEARTS)
+        hashes = {datalist_hash(load_datalist(content | {"seed": seed}, hearts.parent)) for seed in (0, 0, 1)}
+        assert len(hashes) == 2
+
+    def test_too_few_subjects(self, hearts):
+        hearts.write_text(HEARTS.replace("    split: training\n", ""))
+        message = fails(hearts)
+        assert message.startswith(f"{hearts}: data set 'south': 2 subject(s) leave none for")
+        assert "[60, 20, 20]" in message
+
     @pytest.mark.parametrize(
-        ("count", "parts", "sizes"),
+        ("old", "new", "parts"),
         [
-            (100, (60, 20, 20), (60, 20, 20)),
-            (150, (60, 20, 20), (90, 30, 30)),
-            (5, (60, 20, 20), (3, 1, 1)),
-            (10, (0.6, 0.2, 0.2), (6, 2, 2)),
-            (45, (25, 5, 15), (25, 5, 15)),
+            ("5: RV", "5: Rv", ["data set 'north', `values`, value 5: 'Rv' is unknown", "do you mean 'RV'?"]),
+            ("annotated: [whole heart]", "anotated: [RV]", ["`datasets.east.anotated`", "'annotated'?"]),
+            ("annotated: [1]", "annotated: [3]", ["data set 'east'", "d.mha", "no label value 3", "[0, 1, 2]"]),
+            ("annotated: [1]", "anotated: [1]", ["`datasets.east.test[0]`: 'anotated' is unknown"]),
+            ("folder: north", "folder: nroth", ["data set 'north', `folder`", "nroth is no folder"]),
+            ("image: a.mha", "image: x.mha", ["x.mha: no such file", "data set 'east' lists it as image"]),
+            ("list: south/dataset.json", "list: south/lost.json", ["lost.json: cannot be read"]),
         ],
     )
-    def test_proportions(self, count, parts, sizes):
-        splits = split_subjects(make_items(count), parts)
-        assert tuple(splits) == SPLITS
-        assert tuple(len(subjects(splits[name])) for name in SPLITS) == sizes
-
-    @pytest.mark.parametrize("seed", [0, 1, 2])
-    def test_disjoint_and_complete(self, seed):
-        items = make_items(23)
-        splits = split_subjects(items, (60, 20, 20), seed)
-        every = [subjects(splits[name]) for name in SPLITS]
-        assert sum(map(len, every)) == len(set.union(*every)) == 23
-        assert sorted(chain(*splits.values()), key=lambda item: item["image"]) == items
-
-    def test_deterministic(self):
-        items = make_items(20)
-        assert split_subjects(items, (60, 20, 20), 3) == split_subjects(items, (60, 20, 20), 3)
-        assert split_subjects(items, (60, 20, 20), 3) != split_subjects(items, (60, 20, 20), 4)
-
-    def test_order_of_the_items_does_not_matter(self):
-        items = make_items(20)
-        one, other = split_subjects(items, (60, 20, 20)), split_subjects(items[::-1], (60, 20, 20))
-        assert all(subjects(one[name]) == subjects(other[name]) for name in SPLITS)
-
-    @pytest.mark.parametrize(("count", "missing"), [(2, "validation|test"), (0, "training")])
-    def test_too_few_subjects(self, count, missing):
-        with pytest.raises(DataError, match=rf"{count} subject\(s\) leave none for ({missing}).*\[60, 20, 20\].*add"):
-            split_subjects(make_items(count), (60, 20, 20))
+    def test_mistakes(self, hearts, old, new, parts):
+        hearts.write_text(HEARTS.replace(old, new))
+        message = fails(hearts)
+        assert str(hearts.parent) in message
+        for part in parts:
+            assert part in message
 
 
-class TestSimulatePartial:
-    @pytest.mark.parametrize("count", [4, 7, 20, 61])
-    @pytest.mark.parametrize("per_subject", [1, 2, 3, 4])
-    @pytest.mark.parametrize("seed", [0, 1])
-    def test_balanced(self, count, per_subject, seed):
-        partial = simulate_partial(make_items(count), 4, per_subject, seed)
-        shown = {item["subject"]: item["annotated"] for item in partial}
-        counts = Counter(j for annotated in shown.values() for j in annotated)
-        assert set(counts) == {0, 1, 2, 3}
-        assert max(counts.values()) - min(counts.values()) <= 1
-        for annotated in shown.values():
-            assert len(set(annotated)) == per_subject
-            assert annotated == sorted(annotated)
+class TestTwoAnnotations:
+    def make(self, root, **second):
+        touch(root, "a.nii", "r1.nii", "r2.nii")
+        first = {"values": {0: "background", 1: "RV"}, "training": [{"image": "a.nii", "label": "r1.nii"}]}
+        other = {"values": {0: "background", 3: "LV"}, "training": [{"image": "a.nii", "label": "r2.nii"}]}
+        entries = {"one": first | {"split": "training"}, "two": other | {"split": "training"} | second}
+        return {"classes": ["background", "RV", "LV"], "datasets": entries}
 
-    def test_both_phases_show_the_same(self):
-        partial = simulate_partial(make_items(30), 4)
-        for ed, es in zip(partial[::2], partial[1::2], strict=True):
-            assert ed["subject"] == es["subject"]
-            assert ed["annotated"] == es["annotated"]
-        assert len({tuple(item["annotated"]) for item in partial}) == 4
+    def test_are_one_item(self, tmp_path):
+        datalist = load_datalist(self.make(tmp_path), tmp_path)
+        (item,) = datalist["training"]
+        assert [annotation["label"] for annotation in annotations_of(item)] == [
+            str(tmp_path / "r1.nii"),
+            str(tmp_path / "r2.nii"),
+        ]
+        assert decided_classes(item, 3) == (1, 2)
 
-    def test_seed(self):
-        items = make_items(30)
-        assert simulate_partial(items, 4, seed=1) == simulate_partial(items, 4, seed=1)
-        assert simulate_partial(items, 4, seed=1) != simulate_partial(items, 4, seed=2)
+    def test_of_one_list(self, tmp_path):
+        content = self.make(tmp_path)
+        content["datasets"].pop("two")
+        content["datasets"]["one"]["training"].append({"image": "a.nii", "label": "r2.nii"})
+        assert len(annotations_of(load_datalist(content, tmp_path)["training"][0])) == 2
 
-    def test_not_a_fixed_pattern(self):
-        """Neighbours in the list do not simply take turns."""
-        order = [item["annotated"][0] for item in simulate_partial(make_items(40, phases=("ED",)), 4)]
-        assert any(order[k] != order[k + 4] for k in range(36))
+    def test_in_two_splits(self, tmp_path):
+        message = fails(self.make(tmp_path, split="test"), tmp_path)
+        assert f"{tmp_path / 'a.nii'}: stands in two splits, training and test" in message
 
-    def test_items_are_left_alone(self):
-        items = make_items(4)
-        before = copy.deepcopy(items)
-        partial = simulate_partial(items, 4)
-        assert items == before
-        assert [{k: v for k, v in item.items() if k != "annotated"} for item in partial] == before
+    def test_listed_twice(self, tmp_path):
+        content = self.make(tmp_path)
+        content["datasets"]["one"]["training"] *= 2
+        assert f"{tmp_path / 'a.nii'}: is listed twice with the same label" in fails(content, tmp_path)
 
-    def test_numbered_subjects(self):
-        items = [{"subject": i} for i in range(8)]
-        assert Counter(item["annotated"][0] for item in simulate_partial(items, 4)) == {0: 2, 1: 2, 2: 2, 3: 2}
-
-    @pytest.mark.parametrize("per_subject", [0, 5, -1])
-    def test_impossible_number(self, per_subject):
-        with pytest.raises(DataError, match=f"{per_subject} annotated classes .* 4 classes"):
-            simulate_partial(make_items(4), 4, per_subject)
-
-    def test_written_as_json(self):
-        partial = simulate_partial(make_items(4), 4)
-        assert json.loads(json.dumps(partial)) == partial
+    def test_survive_the_disk(self, tmp_path):
+        datalist = load_datalist(self.make(tmp_path), tmp_path)
+        write_datalist(datalist, tmp_path / "list.json")
+        assert load_datalist(tmp_path / "list.json") == datalist
 
 
-@pytest.mark.parametrize(
-    ("num_classes", "per_item", "groups"),
-    [
-        (4, 1, [[0], [1], [2], [3]]),
-        (8, 2, [[0, 1], [2, 3], [4, 5], [6, 7]]),
-        (5, 2, [[0, 1], [2, 3], [4]]),
-    ],
-)
-def test_single_labels(num_classes, per_item, groups):
-    items = make_items(2)
-    single = as_single_labels(items, num_classes, per_item)
-    assert [item["annotated"] for item in single] == groups * len(items)
-    assert Counter(item["image"] for item in single) == {item["image"]: len(groups) for item in items}
+class TestDecathlon:
+    LIST = {
+        "name": "Hippocampus",
+        "modality": {"0": "MRI"},
+        "labels": {"0": "background", "1": "Anterior", "2": "Posterior"},
+        "numTraining": 10,
+        "training": [{"image": f"./imagesTr/h{i}.nii.gz", "label": f"./labelsTr/h{i}.nii.gz"} for i in range(10)],
+        "test": ["./imagesTs/h99.nii.gz"],
+    }
+
+    def load(self, root, **change):
+        touch(root, *(f"{folder}/h{i}.nii.gz" for folder in ("imagesTr", "labelsTr") for i in range(10)))
+        (root / "dataset.json").write_text(json.dumps(self.LIST | change))
+        return load_datalist(root / "dataset.json")
+
+    def test_as_it_is(self, tmp_path):
+        datalist = self.load(tmp_path)
+        assert datalist["classes"] == ["background", "Anterior", "Posterior"]
+        assert [len(datalist[split]) for split in SPLITS] == [6, 2, 2]
+        item = datalist["training"][0]
+        assert item["dataset"] == "Hippocampus"
+        assert item["subject"] == item["case"]
+        assert item["case"].startswith("imagesTr/h")
+        assert (item["values"], item["annotated"]) == ({0: [0], 1: [1], 2: [2]}, [1, 2])
+
+    @pytest.mark.parametrize("annotated", [["Posterior"], [2]])
+    def test_annotated_in_items(self, tmp_path, annotated):
+        items = [dict(item) for item in self.LIST["training"]]
+        items[4]["annotated"] = annotated
+        found = by_case(self.load(tmp_path, training=items))
+        assert [found[f"imagesTr/h{i}"]["annotated"] for i in (3, 4)] == [[1, 2], [2]]
+
+    def test_annotated_for_all(self, tmp_path):
+        assert {tuple(i["annotated"]) for i in self.load(tmp_path, annotated=["Anterior"])["training"]} == {(1,)}
+
+    def test_classes_of_ones_own(self, tmp_path):
+        datalist = self.load(tmp_path, classes=["background", "Posterior", "Anterior"], split=[5, 5, 0])
+        assert datalist["training"][0]["values"] == {0: [0], 1: [2], 2: [1]}
+        assert [len(datalist[split]) for split in SPLITS] == [5, 5, 0]
+
+    def test_classes_without_labels(self, tmp_path):
+        datalist = self.load(tmp_path, labels=None, classes=["background", "A", "B"])
+        assert datalist["training"][0]["values"] == {0: [0], 1: [1], 2: [2]}
+
+    @pytest.mark.parametrize(
+        ("change", "part"),
+        [
+            ({"labels": None}, "`labels`, like"),
+            ({"labels": None, "classes": "background"}, "`labels`, like"),
+            ({"labels": {"background": 0}}, "convert nnunet"),
+            ({"labels": {"0": "background", "1": "a", "2": "A"}}, "'a' is given twice"),
+            ({"anotated": ["Anterior"]}, "do you mean 'annotated'?"),
+            ({"classes": ["background", "Anterior"]}, "'Posterior' is unknown"),
+        ],
+    )
+    def test_mistakes(self, tmp_path, change, part):
+        with pytest.raises(DataError) as error:
+            self.load(tmp_path, **change)
+        assert str(error.value).startswith(str(tmp_path / "dataset.json"))
+        assert part in str(error.value)
+
+
+class TestDisk:
+    @pytest.mark.parametrize("place", ["hearts.json", "new/folder/list.json"])
+    def test_round_trip(self, hearts, place):
+        datalist = load_datalist(hearts)
+        digest = write_datalist(datalist, hearts.parent / place)
+        again = load_datalist(hearts.parent / place)
+        assert again == datalist
+        assert digest == datalist_hash(again) == datalist_hash(datalist)
+
+    def test_class_names_on_disk(self, hearts):
+        write_datalist(load_datalist(hearts), hearts.parent / "list.json")
+        content = json.loads((hearts.parent / "list.json").read_text())
+        (item,) = [item for item in content["test"] if item["dataset"] == "east"]
+        assert item["image"] == "east/d.mha"
+        assert item["annotated"] == [["RV", "MYO", "LV"]]
+        assert item["values"]["2"] == ["MYO", "LV"]
+
+    @pytest.mark.parametrize("annotation", ["partial", "single"])
+    def test_simulated(self, tmp_path, annotation):
+        touch(tmp_path, *(f"{i}{end}.nii" for i in range(20) for end in ("", "_gt")))
+        entry = {"images": "{subject}.nii", "labels": "{subject}_gt.nii", "values": {0: "background", 1: "a", 2: "b"}}
+        source = load_datalist({"classes": ["background", "a", "b"], "datasets": {"x": entry}}, tmp_path)
+        datalist = simulate_datalist(source, annotation=annotation)
+        assert write_datalist(datalist, tmp_path / "list.json") != datalist_hash(source)
+        assert load_datalist(tmp_path / "list.json") == datalist
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda content: content["training"].pop(),
+            lambda content: content["test"].append(content["training"].pop()),
+            lambda content: content["training"][0].update(annotated=["LV"]),
+            lambda content: content["training"][0].update(annotated=["nobody"]),
+            lambda content: content["training"][0].update(annotated=5),
+            lambda content: content["training"][0]["values"].update({"9": ["LV"]}),
+            lambda content: content["training"][0].update(values={"x": ["LV"]}),
+            lambda content: content["training"][0].pop("label"),
+            lambda content: content["training"][0].pop("image"),
+            lambda content: content["training"][0].update(image=5),
+            lambda content: content["training"][0].pop("subject"),
+            lambda content: content["training"][0].update(subject="p9"),
+            lambda content: content["training"][0].update(further_labels="x"),
+            lambda content: content["training"].append(None),
+            lambda content: content.update(training=None),
+            lambda content: content.pop("test"),
+            lambda content: content.pop("hash"),
+            lambda content: content.update(hash=None),
+            lambda content: content["classes"].reverse(),
+            lambda content: content.update(classes=None),
+            lambda content: content.update(unions=[]),
+            lambda content: content.update(unions={"x": ["nobody"]}),
+            lambda content: content.update(datalist_version=2),
+            lambda content: content.update(datalist_version=[]),
+        ],
+    )
+    def test_changed_by_hand(self, hearts, change):
+        path = hearts.parent / "list.json"
+        write_datalist(load_datalist(hearts), path)
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+        message = fails(path)
+        assert message.startswith(f"{path}: ")
+        assert "anew" in message
 
 
 class TestHash:
-    def datalist(self, root="/data", seed=0):
-        return partial_datalist(make_items(20, root), CLASSES, seed=seed)
+    def test_is_sha256(self, hearts):
+        assert len(bytes.fromhex(datalist_hash(load_datalist(hearts)))) == 32
 
-    def test_is_sha256(self):
-        digest = datalist_hash(self.datalist(), "/data")
-        assert len(digest) == 64
-        int(digest, 16)
+    def test_does_not_depend_on_where_the_data_lies(self, hearts, tmp_path_factory):
+        other = make_hearts(tmp_path_factory.mktemp("elsewhere") / "deep")
+        assert datalist_hash(load_datalist(other)) == datalist_hash(load_datalist(hearts))
 
-    def test_path_of_the_machine_does_not_matter(self):
-        here, there = self.datalist("/data"), self.datalist("/home/me/acdc")
-        assert datalist_hash(here, "/data") == datalist_hash(there, "/home/me/acdc")
-        assert datalist_hash(here) != datalist_hash(there)
+    def test_moves_with_the_data(self, hearts, tmp_path_factory):
+        write_datalist(load_datalist(hearts), hearts.parent / "list.json")
+        moved = tmp_path_factory.mktemp("elsewhere") / "moved"
+        shutil.copytree(hearts.parent, moved)
+        datalist = load_datalist(moved / "list.json")
+        assert all(os.path.exists(item["image"]) for item in datalist["training"])
+        assert str(moved) in datalist["training"][0]["image"]
 
-    def test_order_of_the_keys_does_not_matter(self):
-        datalist = self.datalist()
-        turned = {name: datalist[name] for name in reversed(list(datalist))}
-        turned["training"] = [dict(reversed(list(item.items()))) for item in datalist["training"]]
-        assert datalist_hash(turned, "/data") == datalist_hash(datalist, "/data")
+    def test_does_not_depend_on_any_order(self, hearts):
+        datalist = load_datalist(hearts)
+        before = datalist_hash(datalist)
+        for split in SPLITS:
+            datalist[split] = [dict(reversed(item.items())) for item in reversed(datalist[split])]
+            for item in annotations_of({"further_labels": [i for i in datalist[split] if "values" in i]}):
+                item["values"] = dict(reversed(item["values"].items()))
+                item["annotated"] = item["annotated"][::-1]
+        assert datalist_hash(datalist) == before
 
-    @pytest.mark.parametrize("change", ["annotation", "split", "classes", "file", "annotation of validation"])
-    def test_every_change_shows(self, change):
-        datalist = self.datalist()
-        before = datalist_hash(datalist, "/data")
-        if change == "annotation":
-            datalist["training"][3]["annotated"] = [(datalist["training"][3]["annotated"][0] + 1) % 4]
-        elif change == "split":
-            datalist["test"].append(datalist["validation"].pop())
-        elif change == "classes":
-            datalist["classes"] = ["background", "MYO", "RV", "LV"]
-        elif change == "file":
-            datalist["test"][0]["label"] = "/data/other.nii.gz"
-        else:
-            datalist["validation"][0]["annotated"] = [1]
-        assert datalist_hash(datalist, "/data") != before
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda item: item.update(annotated=[1]),
+            lambda item: item.update(annotated=[1, [2, 3]]),
+            lambda item: item.update(annotated=[]),
+            lambda item: item.update(values={0: [0], 1: [1], 2: [3], 3: [2]}),
+            lambda item: item.update(unlabelled=[4]),
+            lambda item: item.pop("label"),
+            lambda item: item.update(further_labels=[{"label": "b", "values": {0: [0], 1: [1]}, "annotated": [1]}]),
+            lambda item: item.update(subject="t"),
+            lambda item: item.update(case="x"),
+            lambda item: item.update(dataset="x"),
+            lambda item: item.update(content="0123"),
+        ],
+    )
+    def test_every_difference_shows(self, change):
+        def datalist():
+            values = {0: [0], 1: [1], 2: [2], 3: [3]}
+            item = {"image": "a", "label": "b", "subject": "s", "case": "c", "dataset": "d", "values": values}
+            items = {split: [item | {"subject": split, "annotated": [1, 2, 3]}] for split in SPLITS}
+            return {"classes": ["background", "RV", "MYO", "LV"], "unions": {}, **items}
 
-
-class TestPartialDatalist:
-    def test_training_alone_is_partial(self):
-        datalist = partial_datalist(make_items(20), CLASSES)
-        assert datalist["classes"] == list(CLASSES)
-        assert [len(subjects(datalist[name])) for name in SPLITS] == [12, 4, 4]
-        assert all(len(item["annotated"]) == 1 for item in datalist["training"])
-        assert not any("annotated" in item for name in ("validation", "test") for item in datalist[name])
-
-    def test_full(self):
-        datalist = partial_datalist(make_items(20), CLASSES, annotation="full")
-        assert not any("annotated" in item for name in SPLITS for item in datalist[name])
-        assert subjects(datalist["training"]) == subjects(partial_datalist(make_items(20), CLASSES)["training"])
-
-    @pytest.mark.parametrize(("per_subject", "times"), [(1, 4), (2, 2)])
-    def test_single(self, per_subject, times):
-        datalist = partial_datalist(make_items(20), CLASSES, annotation="single", per_subject=per_subject)
-        assert len(datalist["training"]) == 24 * times
-        assert len(datalist["validation"]) == 8
-
-    def test_unknown_annotation(self):
-        with pytest.raises(DataError, match=r"'half' is unknown.*'partial', 'full' or 'single'"):
-            partial_datalist(make_items(20), CLASSES, annotation="half")
-
-    @pytest.mark.parametrize("annotation", ["partial", "full", "single"])
-    def test_file_is_what_was_returned(self, tmp_path, annotation, caplog):
-        output = tmp_path / "new" / "datalist.json"
-        with caplog.at_level(logging.INFO):
-            datalist = partial_datalist(make_items(20), CLASSES, annotation=annotation, root="/data", output=output)
-        written = json.loads(output.read_text())
-        digest = written.pop("hash")
-        assert written == datalist
-        assert digest == datalist_hash(datalist, "/data")
-        assert digest[:12] in caplog.text
-        assert "12 training, 4 validation, 4 test subjects" in caplog.text
-
-    def test_seed(self):
-        make = [partial_datalist(make_items(20), CLASSES, seed=seed) for seed in (5, 5, 6)]
-        assert make[0] == make[1] != make[2]
-
-
-def test_partial_validation():
-    items = [{"image": f"{s}.nii", "label": f"{s}_gt.nii", "subject": f"s{s:02d}"} for s in range(20)]
-    hidden = partial_datalist(items, ["background", "a", "b"], partial_validation=True)
-    assert {len(item["annotated"]) for item in hidden["training"] + hidden["validation"]} == {1}
-    assert {item["annotated"][0] for item in hidden["validation"]} == {0, 1, 2}
-    assert all("annotated" not in item for item in hidden["test"])
-    assert all("annotated" not in item for item in partial_datalist(items, ["background", "a", "b"])["validation"])
+        changed = datalist()
+        change(changed["training"][0])
+        assert datalist_hash(changed) != datalist_hash(datalist())
+        assert datalist_hash(datalist() | {"classes": ["background", "RV", "LV", "MYO"]}) != datalist_hash(datalist())
+        assert datalist_hash(datalist() | {"test": []}) != datalist_hash(datalist())

@@ -9,15 +9,17 @@ from monai.networks import one_hot
 
 from dcl_monai.metrics import PartialDiceMetric, compute_partial_dice
 from dcl_monai.transforms import EncodeCandidates, ExpandCandidates
+from dcl_monai.utils import DataError
 
 NAN = float("nan")
 TRUTH = [0, 1, 1, 2]
 PRED = [0, 1, 2, 2]  # Dice: 0 -> 1, 1 -> 2/3, 2 -> 2/3, 3 -> absent and not predicted
+HEART = {"heart": (1, 2, 3)}
 
 
-def encode(values, annotated=None, num_classes=4, **kwargs):
+def encode(voxels, annotated=None, num_classes=4, **kwargs):
     """Candidate sets BNHW of one image."""
-    label = EncodeCandidates(num_classes, **kwargs)(torch.tensor([[values]]), annotated)
+    label = EncodeCandidates(num_classes, **kwargs)(torch.tensor([[voxels]]), annotated)
     return ExpandCandidates(num_classes)(label)[None]
 
 
@@ -26,7 +28,7 @@ def predict(values, num_classes=4):
 
 
 def check(dice, expected):
-    torch.testing.assert_close(dice, torch.tensor(expected), equal_nan=True, rtol=0, atol=1e-6)
+    torch.testing.assert_close(dice, torch.tensor(expected, dtype=torch.float32), equal_nan=True, rtol=0, atol=1e-6)
 
 
 class TestComputePartialDice:
@@ -80,9 +82,81 @@ class TestComputePartialDice:
             compute_partial_dice(predict([0, 1]), encode([0, 1, 2]))
 
 
+class TestUnions:
+    """Four voxels are in the heart; four are predicted to be, three of them rightly: Dice 2 * 3 / (4 + 4)."""
+
+    TRUTH = [0, 0, 1, 2, 3, 1]
+    PRED = [0, 3, 2, 2, 1, 0]
+
+    def heart(self, candidates, pred=PRED, unions=HEART):
+        return compute_partial_dice(predict(pred), candidates, unions)[:, 4:]
+
+    @pytest.mark.parametrize(
+        ("annotated", "expected"),
+        [
+            pytest.param(None, 3 / 4, id="full"),
+            pytest.param([[1, 2, 3]], 3 / 4, id="the union alone"),
+            pytest.param([0], 3 / 4, id="what is not in it"),
+            pytest.param([[1, 2, 3], 2], 3 / 4, id="the union and one of its classes"),
+            pytest.param([[1, 2], 3], 3 / 4, id="a part and the rest"),
+            pytest.param([1, 2], NAN, id="some of its classes"),
+            pytest.param([1], NAN, id="one of its classes"),
+            pytest.param([[1, 2]], NAN, id="a part"),
+            pytest.param([[0, 1]], NAN, id="another union that straddles it"),
+            pytest.param([], NAN, id="nothing"),
+        ],
+    )
+    def test_annotated(self, annotated, expected):
+        check(self.heart(encode(self.TRUTH, annotated)), [[expected]])
+
+    def test_only_the_union_is_drawn(self):
+        """None of its classes is known, but the background is: 1 of 2 voxels is found, 1 is predicted wrongly."""
+        truth = encode([7, 7, 9, 9, 9, 9], values={7: 0, 9: [1, 2, 3]})
+        check(compute_partial_dice(predict(self.PRED), truth, HEART), [[1 / 2, NAN, NAN, NAN, 3 / 4]])
+
+    def test_classes_are_what_they_are_without_unions(self):
+        dice = compute_partial_dice(predict(PRED), encode(TRUTH), {"a": (1, 2), "b": (2, 3)})
+        check(dice[:, :4], [[1, 2 / 3, 2 / 3, NAN]])
+        check(dice[:, 4:], [[1, 2 / 3]])
+
+    def test_scribbles(self):
+        """Off the strokes nothing counts; on them 1 of 2 voxels is found, 1 is predicted wrongly."""
+        truth = encode([9, 9, 1, 2, 0, 0], unlabelled=9)
+        check(self.heart(truth, [1, 2, 2, 0, 3, 0]), [[1 / 2]])
+
+    def test_ignored_region(self):
+        truth = encode([9, 9, 5, 5, 0, 0], values={5: [1, 2, 3], 0: 0}, unlabelled=9)
+        check(self.heart(truth, [1, 2, 2, 0, 3, 0]), [[1 / 2]])
+
+    def test_partly_drawn_union_is_not_measured_on_the_drawn_part(self):
+        """All of class 1 is found, and nobody knows whether the rest of the prediction is right: no Dice of 1."""
+        check(self.heart(encode([1, 1, 0, 0], [1]), [1, 1, 2, 3]), [[NAN]])
+
+    def test_one_straddling_voxel_is_enough(self):
+        truth = encode([0, 4, 1, 2], values={0: 0, 1: 1, 2: 2, 4: [0, 3]})
+        check(self.heart(truth, [0, 3, 1, 2], HEART | {"two": (1, 2)}), [[NAN, 1]])
+
+    def test_missed_and_absent_are_different(self):
+        check(self.heart(encode([1, 0], [[1, 2, 3]]), [0, 0]), [[0]])
+        check(self.heart(encode([0, 0], [[1, 2, 3]]), [1, 0]), [[NAN]])
+
+    def test_images_are_independent(self):
+        truth = torch.cat([encode(self.TRUTH, [1]), encode(self.TRUTH, [[1, 2, 3]]), encode(self.TRUTH)])
+        dice = compute_partial_dice(predict(self.PRED).repeat(3, 1, 1, 1), truth, HEART)
+        check(dice[:, 4:], [[NAN], [3 / 4], [3 / 4]])
+
+    def test_full_labels_are_monais_dice_of_the_mask(self):
+        generator = torch.Generator().manual_seed(0)
+        truth, pred = (torch.randint(0, 5, (2, 1, 5, 6, 4), generator=generator) for _ in range(2))
+        candidates = torch.stack([ExpandCandidates(5)(EncodeCandidates(5)(item)) for item in truth])
+        dice = compute_partial_dice(one_hot(pred, 5), candidates, {"union": (2, 4)})
+        masks = [torch.isin(volume, torch.tensor([2, 4])).float() for volume in (pred, truth)]
+        torch.testing.assert_close(dice[:, 5:], DiceMetric(reduction="none")(*masks))
+
+
 class TestPartialDiceMetric:
-    def measure(self, *pairs, include_background=False):
-        metric = PartialDiceMetric(include_background)
+    def measure(self, *pairs, include_background=False, unions=None):
+        metric = PartialDiceMetric(include_background, unions)
         for pred, truth in pairs:
             metric(pred, truth)
         return metric
@@ -140,6 +214,27 @@ class TestPartialDiceMetric:
     def test_nothing_to_measure(self, annotated):
         metric = self.measure((predict(PRED), encode(TRUTH, annotated)))
         with pytest.raises(ValueError, match="nothing to measure"):
+            metric.aggregate()
+
+    def test_unions_do_not_enter_the_mean(self):
+        images = [(predict(PRED), encode(TRUTH, [1])), (predict([0, 1, 2, 3]), encode([0, 1, 2, 0], [[1, 2, 3]]))]
+        metric = self.measure(*images, unions=HEART | {"part": (1, 2)})
+        assert metric.aggregate() == pytest.approx(2 / 3)
+        assert metric.by_class()[1] == [pytest.approx(2 / 3), None, None, pytest.approx(4 / 5), None]
+        assert metric.get_buffer().shape == (2, 5)
+
+    def test_mean_over_unions_when_no_class_is_shown(self):
+        images = [
+            (predict([0, 1, 2, 3]), encode([0, 1, 2, 0], [[1, 2, 3]])),  # heart: 4/5
+            (predict([0, 1, 0, 0]), encode([0, 1, 2, 3], [[1, 2]])),  # part: 2/3
+        ]
+        metric = self.measure(*images, unions=HEART | {"part": (1, 2), "never drawn": (0, 1)})
+        assert metric.by_class()[1] == [None, None, None, pytest.approx(4 / 5), pytest.approx(2 / 3), None]
+        assert metric.aggregate() == pytest.approx((4 / 5 + 2 / 3) / 2)
+
+    def test_union_does_not_help_where_it_is_not_drawn(self):
+        metric = self.measure((predict(PRED), encode(TRUTH, [3])), unions=HEART)
+        with pytest.raises(DataError, match="nothing to measure: validation and test need"):
             metric.aggregate()
 
     def test_reset(self):

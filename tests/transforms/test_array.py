@@ -78,7 +78,8 @@ class TestEncodeCandidates:
         [
             pytest.param({0: 0, 1: [1, 2, 3]}, None, [(0,), (1, 2, 3)], (0,), id="whole heart"),
             pytest.param({0: [0, 3], 1: [1, 2]}, None, [(0, 3), (1, 2)], (0,), id="outside is several classes"),
-            pytest.param({0: 0, 1: [1, 2]}, [1, 2], [(0, 3), (1, 2)], (0, 3), id="union annotated, rest hidden"),
+            pytest.param({0: 0, 1: [1, 2]}, [[1, 2]], [(0, 3), (1, 2)], (0, 3), id="union annotated, rest hidden"),
+            pytest.param({0: 1, 1: 2}, [[1, 2]], [(1, 2), (1, 2)], (0, 3), id="only the union of two values shown"),
             pytest.param({0: 0, 1: [1, 2]}, [0], [(0,), (1, 2, 3)], (0,), id="union hidden"),
             pytest.param({0: 0, 1: [2]}, None, [(0,), (2,)], (0,), id="list of one"),
         ],

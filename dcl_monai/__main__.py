@@ -1,0 +1,7 @@
+"""``python -m dcl_monai``."""
+
+import sys
+
+from dcl_monai.cli import main
+
+sys.exit(main())

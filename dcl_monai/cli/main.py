@@ -1,0 +1,52 @@
+"""Commands by name, and how their mistakes are shown."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from dcl_monai.utils import DataError
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "check": "look at every file of a datalist and write a report",
+    "convert": "make a datalist of a public data set in its original layout",
+    "simulate": "hide classes of a fully labelled datalist, or draw scribbles",
+}
+"""Each command is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run a command.
+
+    Args:
+        arguments: words of the command line; default: those of the process.
+
+    Returns:
+        the exit code: 0, or 1 for a mistake of the user, which is shown as one line.
+    """
+    parser = argparse.ArgumentParser(prog="python -m dcl_monai", description="Partial labels for MONAI.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name, summary in COMMANDS.items():
+        module = import_module(f"dcl_monai.cli.{name}")
+        command = commands.add_parser(name, help=summary, description=module.__doc__)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    parsed = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        return int(parsed.run(parsed))
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped.", file=sys.stderr)
+        return 130

@@ -1,0 +1,284 @@
+"""Folder in, folder out: segment every NIfTI file of a folder."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import torch
+from monai.data import Dataset, MetaTensor
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from dcl_monai.networks import DCLNet
+from dcl_monai.utils import DataError, as_bool
+from dcl_monai.utils.errors import find_user_error
+
+from .geometry import check_inside, open_image, save_like, voxel_ml
+from .model import bank_sizes, load_model, load_weights
+from .report import RunReport, file_hash, stamp
+from .sets import predict_sets
+from .sheet import draw_contact_sheets
+from .volumes import ejection_fractions, volumes_ml
+
+__all__ = ["FolderSegmenter", "find_images"]
+
+logger = logging.getLogger(__name__)
+
+
+def find_images(folder: str | Path, pattern: str = "**/*.nii*", exclude: Sequence[str] = ()) -> list[dict[str, str]]:
+    """
+    List the NIfTI files of a folder. Hidden files are left out, and links to folders are not followed.
+
+    Args:
+        folder: the folder.
+        pattern: which files, relative to the folder; ``**`` stands for any number of folders.
+        exclude: patterns of file names that are no images, such as labels and earlier outputs.
+
+    Returns:
+        items with the path of an ``image``, sorted.
+
+    Raises:
+        DataError: when the folder is missing, or nothing in it fits.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder. Set --dataset_dir to a folder of NIfTI files.")
+    try:
+        found = sorted(path for path in root.glob(pattern) if path.name.endswith((".nii", ".nii.gz")))
+    except (NotImplementedError, ValueError) as error:
+        raise DataError(f"--pattern {pattern!r}: {error}. Give a pattern like 'patient*/*.nii.gz'.") from error
+    chosen = [
+        path
+        for path in found
+        if not path.name.startswith(".") and not any(fnmatch.fnmatch(path.name, word) for word in exclude)
+    ]
+    if not chosen:
+        raise DataError(
+            f"{root}: no NIfTI image fits --pattern {pattern!r} ({len(found)} left out by --exclude {list(exclude)}). "
+            "Set --dataset_dir to a folder of .nii or .nii.gz files."
+        )
+    return [{"image": str(path)} for path in chosen]
+
+
+class FolderSegmenter:
+    """
+    Segment every image of a folder, and write a report that grows with each file.
+
+    The outputs lie in ``output_dir`` as the images lie in ``dataset_dir``, with the geometry of their image:
+    ``x.nii.gz`` becomes ``x_seg.nii.gz``, class indices; and if asked for ``x_probabilities.nii.gz`` and
+    ``x_uncertainty.nii.gz`` with one more axis, the classes. A file that cannot be segmented is reported and the rest
+    goes on. A run that was interrupted goes on where it stopped, see :class:`~dcl_monai.inferers.report.RunReport`.
+
+    Args:
+        dataset: items with an ``image``; its transform loads and preprocesses one, to (T, H, W, D) with T frames.
+        dataset_dir: folder of the images.
+        output_dir: folder of the outputs.
+        model_file: weights and conditional bank.
+        network: the network the weights are for.
+        inferer: runs the 2D network over a volume.
+        postprocessing: brings ``pred`` and ``uncertainty``, class probabilities (m, H, W, D) and their spread, back to
+            the grid of the image, keeps the former as ``probabilities``, and turns ``pred`` into class indices
+            (1, H, W, D).
+        classes: class names, background first.
+        pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
+        spatial_size: size of that grid, for the report.
+        device: device of the network.
+        num_sets: number of conditional sets to average over, see :func:`~dcl_monai.inferers.predict_sets`.
+        save_probabilities: whether to write class probabilities.
+        save_uncertainty: whether to write the standard deviation of the class probabilities over the sets.
+        contact_sheet: whether to draw all segmentations.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        dataset_dir: str,
+        output_dir: str,
+        model_file: str,
+        network: DCLNet,
+        inferer: Callable[..., torch.Tensor],
+        postprocessing: Callable[[dict[str, Any]], Mapping[str, Any]],
+        classes: Sequence[str],
+        pixdim: Sequence[float],
+        spatial_size: Sequence[int],
+        device: torch.device,
+        num_sets: int = 1,
+        save_probabilities: bool | str = False,
+        save_uncertainty: bool | str = False,
+        contact_sheet: bool | str = True,
+    ) -> None:
+        self.dataset = dataset
+        self.dataset_dir = Path(dataset_dir)
+        self.output_dir = Path(output_dir)
+        self.model_file = model_file
+        self.network = network
+        self.inferer = inferer
+        self.postprocessing = postprocessing
+        self.classes = list(classes)
+        self.pixdim = pixdim
+        self.spatial_size = spatial_size
+        self.device = device
+        self.num_sets = num_sets
+        maps = {"probabilities": as_bool(save_probabilities), "uncertainty": as_bool(save_uncertainty)}
+        self.maps = [name for name, wanted in maps.items() if wanted]
+        self.contact_sheet = as_bool(contact_sheet)
+
+    def run(self) -> None:
+        """
+        Segment all that is not yet done.
+
+        Raises:
+            DataError: before anything is written, when model, settings or folders do not fit; at the end, when files
+                could not be segmented.
+        """
+        if self.output_dir.resolve() == self.dataset_dir.resolve():
+            raise DataError(f"{self.output_dir}: is the folder of the images. Set --output_dir to another one.")
+        load_weights(self.network, load_model(self.model_file), self.model_file)
+        self.network.eval()
+        report = RunReport(self.output_dir, self.settings())
+        report.write()
+        names = [Path(item["image"]).relative_to(self.dataset_dir).as_posix() for item in self.dataset.data]
+        with logging_redirect_tqdm():
+            for index, name in enumerate(tqdm(names, desc="segmenting", unit="file", disable=None)):
+                if not report.is_done(name, self.dataset_dir / name):
+                    report.add(name, self.attempt(index, name))
+        report.ejection_fraction = ejection_fractions(report.done(), self.dataset_dir)
+        report.complete = True
+        report.write()
+        if self.contact_sheet:
+            cases = [
+                (name, self.dataset_dir / name, self.output_dir / entry["outputs"]["segmentation"])
+                for name, entry in report.done().items()
+                if (self.dataset_dir / name).is_file()
+            ]
+            draw_contact_sheets(cases, self.classes, self.output_dir)
+        done, failed = report.done(), report.failed()
+        logger.info(f"{len(done)} file(s) segmented, report: {report.path}")
+        if failed:
+            raise DataError(
+                f"{len(failed)} of {len(names)} file(s) could not be segmented, see {report.path}; the first: "
+                f"{next(iter(failed.values()))}"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """All that the outputs depend on, for the report."""
+        sizes = bank_sizes(self.network, self.classes)
+        held = min((size for size in sizes.values() if size), default=1)  # a class without any is the same in all sets
+        if not isinstance(self.num_sets, int) or not 1 <= self.num_sets <= held:
+            raise DataError(
+                f"--num_sets {self.num_sets}: {self.model_file} has conditions for 1 to {held} set(s). Choose such a "
+                "number, or give it a larger bank (python -m dcl_monai bank)."
+            )
+        if "uncertainty" in self.maps and self.num_sets < 2:
+            raise DataError(
+                "--save_uncertainty needs several conditional sets to differ: add --num_sets 4, for example."
+            )
+        return {
+            "model": {
+                "file": str(self.model_file),
+                "sha256": file_hash(self.model_file),
+                "classes": self.classes,
+                "bank": sizes,
+            },
+            "dataset_dir": str(self.dataset_dir.resolve()),
+            "pixdim": list(self.pixdim),
+            "spatial_size": list(self.spatial_size),
+            "num_sets": self.num_sets,
+            "maps": self.maps,
+        }
+
+    def attempt(self, index: int, name: str) -> dict[str, Any]:
+        """Segment one file and return its entry in the report, whatever happens."""
+        start = time.perf_counter()
+        try:
+            entry = {"status": "done"} | self.segment(index, name)
+        except Exception as error:  # the rest of the folder shall not suffer
+            known = find_user_error(error)
+            reason = str(known) if known else f"{self.dataset_dir / name}: {one_line(error)}"
+            logger.error(reason)
+            entry = {"status": "failed", "error": reason}
+        return entry | {"seconds": round(time.perf_counter() - start, 3)}
+
+    def segment(self, index: int, name: str) -> dict[str, Any]:
+        """Segment one file, write the outputs, and return what the report says of it."""
+        path = self.dataset_dir / name
+        check_inside(path, self.dataset_dir)
+        before = stamp(path)
+        source = open_image(path, self.pixdim)
+        image = self.dataset[index]["image"]
+        frames = source.shape[3] if source.ndim == 4 else 1
+        if len(image) != frames:
+            raise DataError(
+                f"{path}: {len(image)} frames were read, but its shape is {source.shape}. Convert the file."
+            )
+        if not image.isfinite().all():
+            raise DataError(f"{path}: holds values that are not finite (nan or inf). Replace the file.")
+        arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in ("segmentation", *self.maps)}
+        for frame in range(frames):
+            for kind, array in self.segment_frame(image[frame : frame + 1]).items():
+                arrays[kind].append(array)
+        outputs = {}
+        for kind, parts in arrays.items():
+            outputs[kind] = output_name(name, "seg" if kind == "segmentation" else kind)
+            array = np.stack(parts, axis=3)
+            if source.ndim == 3:
+                array = array[:, :, :, 0]
+            save_like(source, array, self.output_dir / outputs[kind], f"dcl-monai {kind}")
+        return {
+            "outputs": outputs,
+            "input": before,
+            "shape": list(source.shape),
+            "spacing_mm": [round(float(size), 5) for size in source.header.get_zooms()[:3]],
+            "volumes_ml": volumes_ml(np.stack(arrays["segmentation"], axis=3), self.classes, voxel_ml(source)),
+        } | header_note(source)
+
+    def segment_frame(self, image: MetaTensor) -> dict[str, np.ndarray]:
+        """
+        Segment one volume.
+
+        Args:
+            image: preprocessed, (1, H, W, D).
+
+        Returns:
+            on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m).
+        """
+        pixels = image.as_tensor()[None].to(self.device)
+        mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
+        data = {"image": image, "pred": MetaTensor(mean[0].cpu())}
+        if "uncertainty" in self.maps:
+            data["uncertainty"] = MetaTensor(spread[0].cpu())
+        data = dict(self.postprocessing(data))
+        dtype = np.uint8 if len(self.classes) <= 256 else np.uint16
+        return {"segmentation": data["pred"][0].numpy().astype(dtype)} | {
+            kind: np.moveaxis(data[kind].numpy(), 0, -1) for kind in self.maps
+        }
+
+
+def output_name(name: str, suffix: str) -> str:
+    """Name of an output: ``a/x.nii.gz`` becomes ``a/x_seg.nii.gz``."""
+    stem, dot, ending = name.rpartition(".nii")
+    return f"{stem}_{suffix}{dot}{ending}"
+
+
+def header_note(source: nib.Nifti1Image) -> dict[str, str]:
+    """A note for the report where the header gives two voxel sizes that disagree, as ACDC's own files do."""
+    by_affine, by_pixdim = nib.affines.voxel_sizes(source.affine), source.header.get_zooms()[:3]
+    if np.allclose(by_affine, by_pixdim, rtol=0.01):
+        return {}
+    sizes = (" x ".join(f"{size:.4g}" for size in values) for values in (by_affine, by_pixdim))
+    return {"note": "the affine gives voxels of {} mm, pixdim of {} mm: the latter was used".format(*sizes)}
+
+
+def one_line(error: BaseException) -> str:
+    """The innermost cause of an error, in one line; MONAI wraps what its transforms raise."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    words = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {words[-1].strip() if words else 'no reason given'}"

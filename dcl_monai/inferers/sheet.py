@@ -1,0 +1,82 @@
+"""Contact sheets: every segmentation at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dcl_monai.utils.files import replace_atomic
+from dcl_monai.visualize.overlays import COLOURS
+
+__all__ = ["draw_contact_sheets"]
+
+ROWS, COLUMNS = 8, 4
+
+
+def draw_contact_sheets(
+    cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], output_dir: Path
+) -> list[Path]:
+    """
+    Draw slices of every image with the outlines of its segmentation, eight images to a page.
+
+    Args:
+        cases: name, image and segmentation of each file; of a cine, the first frame is shown.
+        classes: class names, background first.
+        output_dir: folder of the pages, ``contact_sheet_01.png`` and so on; those of an earlier run are replaced.
+
+    Returns:
+        the pages.
+    """
+    pages = []
+    for start in range(0, len(cases), ROWS):
+        path = output_dir / f"contact_sheet_{start // ROWS + 1:02d}.png"
+        _draw_page(cases[start : start + ROWS], classes, path)
+        pages.append(path)
+    for old in set(output_dir.glob("contact_sheet_*.png")) - set(pages):
+        old.unlink()
+    return pages
+
+
+def _draw_page(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], path: Path) -> None:
+    figure = Figure(figsize=(2.1 * COLUMNS, 2.1 * len(cases) + 0.5), layout="constrained")
+    colours = [COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1)]
+    for row, (name, image_path, label_path) in zip(
+        figure.subplots(len(cases), COLUMNS, squeeze=False), cases, strict=True
+    ):
+        (image, spacing), (label, _) = first_frame(image_path), first_frame(label_path)
+        low, high = np.percentile(image, (1, 99))
+        slices = spread_slices(label)
+        for axes, k in zip(row, slices, strict=False):
+            axes.imshow(image[:, :, k].T, cmap="gray", vmin=low, vmax=high, aspect=spacing[1] / spacing[0])
+            for j, colour in enumerate(colours, start=1):
+                if min(label.shape[:2]) > 1 and (label[:, :, k] == j).any():
+                    axes.contour((label[:, :, k] == j).T, levels=[0.5], colors=[colour], linewidths=0.9)
+            axes.set_title(f"slice {k + 1}", fontsize=6, pad=2)
+        for axes in row:
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        row[0].set_ylabel(name if len(name) < 36 else "..." + name[-33:], fontsize=6)
+    handles = [Line2D([], [], color=colour, label=name) for colour, name in zip(colours, classes[1:], strict=True)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
+    replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=100, format="png"))
+
+
+def first_frame(path: Path) -> tuple[np.ndarray, Sequence[float]]:
+    """The first volume (H, W, D) of a file, and its voxel size."""
+    image: Any = nib.load(path)
+    volume = np.asarray(image.dataobj[..., 0] if image.ndim > 3 else image.dataobj)
+    return volume, image.header.get_zooms()
+
+
+def spread_slices(label: np.ndarray) -> list[int]:
+    """Slices to look at: spread evenly over those in which something is drawn, or over all."""
+    drawn = np.flatnonzero((label > 0).any((0, 1)))
+    candidates = drawn if len(drawn) else np.arange(label.shape[2])
+    places = (np.arange(COLUMNS) + 0.5) / COLUMNS * len(candidates)
+    return sorted({int(candidates[int(place)]) for place in places})
