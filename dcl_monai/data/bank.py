@@ -27,9 +27,7 @@ def fill_bank(bank: ConditionBank, dataset: ConditionalDataset, size: int = 16) 
     """
     if not dataset.conditional:
         return
-    chosen = [
-        farthest_points(dataset.descriptors[entries], entries, size) for entries in dataset.annotated
-    ]
+    chosen = [farthest_points(dataset.descriptors[entries], entries, size) for entries in dataset.annotated]
     width = max(len(entries) for entries in chosen)
     shape = dataset.items[0]["image"].shape
     images = torch.zeros(dataset.num_classes, width, *shape)

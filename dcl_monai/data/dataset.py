@@ -84,8 +84,8 @@ class ConditionalDataset(Dataset):
         seed: seed of all random choices.
 
     Raises:
-        DataError: when a class is annotated in fewer than two subjects; one that is drawn within unions only is learned
-            by exclusion, without conditions of its own.
+        DataError: when a class is annotated in fewer than two subjects; one that is drawn nowhere on its own but told
+            from all others (by unions, or as the rest) is learned by exclusion, without conditions.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class ConditionalDataset(Dataset):
             shown = {self.subjects[index] for index in entries}
             if not shown and not any(j in pair for pair in indistinct):
                 logger.warning(
-                    f"class {classes[j]!r} is drawn on its own in no training image, only within unions: it has no "
-                    "conditions, and is learned by exclusion."
+                    f"class {classes[j]!r} is drawn on its own in no training image: it has no conditions, and is learned "
+                    "by exclusion."
                 )
             elif len(shown) < 2:
                 raise DataError(

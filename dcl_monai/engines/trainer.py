@@ -148,7 +148,8 @@ class DCLTrainer(SupervisedTrainer):
             return primal, None
         if self.dual_network is None:
             raise RuntimeError("the dual loop is on, but there is no `dual_network`.")
-        swapped = dual_batch(batch, class_probabilities(logits, batch[Keys.LABEL].shape[1]))
+        finest = logits[:, 0] if logits.dim() > batch[Keys.LABEL].dim() else logits  # of deeply supervised heads
+        swapped = dual_batch(batch, class_probabilities(finest, batch[Keys.LABEL].shape[1]))
         dual_logits = self.dual_network(swapped[Keys.IMAGE], *(swapped[key] for key in CONDITIONS))
         return primal, total(self.loss_terms(dual_logits, swapped))
 

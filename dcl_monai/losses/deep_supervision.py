@@ -24,7 +24,9 @@ class DeepSupervision(nn.Module):
         super().__init__()
         self.loss = loss
 
-    def terms(self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor) -> dict[str, torch.Tensor]:
+    def terms(
+        self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
         """
         The terms of the loss, averaged over the heads.
 

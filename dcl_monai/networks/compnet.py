@@ -120,8 +120,8 @@ class CompNet(nn.Module):
         if self.conditional:
             if cond_image is None or cond_mask is None:
                 raise RuntimeError("a conditional CompNet needs `cond_image` and `cond_mask`.")
-            conditions = torch.cat([cond_image, cond_mask.to(image.dtype)], dim=1)
-            inputs = torch.cat([image, self.condition_scale * conditions], dim=1)
+            scale = self.condition_scale
+            inputs = torch.cat([image, scale * cond_image, scale * cond_mask.to(image.dtype)], dim=1)
         pad: list[int] = []  # written so that exporters see the new size as a multiple of the divisor
         for size in inputs.shape[2:][::-1]:
             pad += [0, (size + self.divisor - 1) // self.divisor * self.divisor - size]

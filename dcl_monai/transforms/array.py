@@ -96,9 +96,7 @@ class EncodeCandidates(Transform):
             raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{self.num_classes - 1}.")
         return [to_bits(members) for members in sets]
 
-    def __call__(
-        self, label: NdarrayOrTensor, annotated: Sequence[int | Sequence[int]] | None = None
-    ) -> MetaTensor:
+    def __call__(self, label: NdarrayOrTensor, annotated: Sequence[int | Sequence[int]] | None = None) -> MetaTensor:
         """
         Args:
             label: label map of integer values, any shape.

@@ -84,6 +84,7 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
 @on_first_rank
 def draw_examples(
     network: nn.Module,
+    inferer: Callable[[torch.Tensor, nn.Module], torch.Tensor],
     datalist: Mapping[str, Any],
     preprocessing: Callable[[dict[Hashable, Any]], Mapping[Hashable, Any]],
     device: torch.device,
@@ -94,7 +95,8 @@ def draw_examples(
     Draw a training image of every annotation that occurs, and test images, with what the network makes of them.
 
     Args:
-        network: the served network: one image in, class probabilities out; 2D, applied to one slice.
+        network: the served network: one image in, class probabilities out.
+        inferer: applies it to a volume, (1, C, H, W, D).
         datalist: classes and splits, see :mod:`dcl_monai.data.datalist`.
         preprocessing: turns an item into ``image`` (C, H, W, D) and coded ``label`` (1, H, W, D).
         device: device of the network.
@@ -113,13 +115,13 @@ def draw_examples(
         full = preprocessing(unhidden(item))
         truth = class_map(full["label"], len(classes))
         k = int((truth > 0).sum((0, 1)).argmax())
-        image = torch.as_tensor(loaded["image"])[..., k].to(device)
+        image = torch.as_tensor(loaded["image"]).to(device)
         with torch.no_grad():
-            prediction = network(image.unsqueeze(0))[0].argmax(0).cpu().numpy()
+            prediction = inferer(image.unsqueeze(0), network)[0].argmax(0)[..., k].cpu().numpy()
         examples.append(
             Example(
                 title=f"{item['subject']} {item.get('phase', '')}\n{title}",
-                image=image[0].cpu().numpy(),
+                image=image[0, ..., k].cpu().numpy(),
                 told=None if title == "test" else class_map(loaded["label"], len(classes))[..., k],
                 truth=truth[..., k],
                 prediction=prediction,
@@ -138,7 +140,9 @@ def unhidden(item: Mapping[str, Any]) -> dict[Any, Any]:
 
 def annotation_title(item: Mapping[str, Any], classes: Sequence[str]) -> str:
     """What is annotated in an item, in words."""
-    annotated = [entry for annotation in annotations_of(item) for entry in annotation.get("annotated", range(len(classes)))]
+    annotated = [
+        entry for annotation in annotations_of(item) for entry in annotation.get("annotated", range(len(classes)))
+    ]
     if not annotated:
         return "nothing"
     return ", ".join(classes[e] if isinstance(e, int) else "+".join(classes[j] for j in e) for e in annotated)

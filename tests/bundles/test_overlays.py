@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from dcl_monai.data.datalist import decided_classes
+
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, FULL = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
 
@@ -68,7 +70,7 @@ def test_step(parse, overlay):
     assert ("cond_image" in batch) == conditions
 
     training = parser.get_parsed_content("datalist")["training"]
-    assert {len(item.get("annotated", range(4))) for item in training} == {annotated}
+    assert {len(decided_classes(item, 4)) for item in training} == {annotated}
     full = (batch["label"].sum(1) == 1).all()
     assert bool(full) == (annotated == 4), "labels seen by the loss"
 

@@ -27,7 +27,9 @@ def train(folder: Path, settings: dict[str, object], datalist: Path, **override:
     """Train by the README's command and return the log."""
     line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", "training"]
     line += ["--config_file", "bundles/acdc/train.json", "--datalist", str(datalist)]
-    for key, value in (settings | {"output_dir": str(folder), "model_file": str(folder / "model.pt")} | override).items():
+    for key, value in (
+        settings | {"output_dir": str(folder), "model_file": str(folder / "model.pt")} | override
+    ).items():
         line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     return done.stdout + done.stderr

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dcl_monai.candidates import indistinct_classes
+
 from ..datalist import annotation_table, annotations_of, shown_classes
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
@@ -98,22 +100,24 @@ def _classes_never_shown(datalist: Mapping[str, Any]) -> Iterator[Problem]:
         for annotation in annotations_of(item)
         for bits in annotation_table(annotation, len(classes)).values()
     }
-    for j, name in enumerate(classes):
-        if j in shown or not datalist["training"]:
-            continue
-        if any(bits >> j & 1 and not bits & 1 for bits in told):
-            yield Problem(
-                "warning",
-                "Class drawn in unions only",
-                f"class {name!r} is drawn on its own in no training image, only within unions: it is learned by "
-                "exclusion, without conditions. Add images that show it alone, if you can.",
-            )
-        else:
+    if not datalist["training"]:
+        return
+    # of two classes that nothing tells apart, the latter is named: the background is what it would be taken for
+    mixed = {later: earlier for earlier, later in reversed(indistinct_classes(told, len(classes)))}
+    for j in sorted(set(range(len(classes))) - shown):
+        if j in mixed:
             yield Problem(
                 "error",
                 "Class annotated nowhere",
-                f"class {name!r} is annotated in no training image, so nothing can be learned of it: add images that "
-                "show it, or take it out of the class list.",
+                f"class {classes[j]!r} is annotated in no training image, and nothing tells it from {classes[mixed[j]]!r}: "
+                "add images that show it, or take it out of the class list.",
+            )
+        elif j not in mixed.values():
+            yield Problem(
+                "warning",
+                "Class drawn on its own nowhere",
+                f"class {classes[j]!r} is drawn on its own in no training image: it is learned by exclusion, without "
+                "conditions. Add images that show it alone, if you can.",
             )
 
 

@@ -16,7 +16,7 @@ class State(Enum):
     """annotated at every voxel, and seen."""
     ABSENT = "absent"
     """annotated at every voxel, and nowhere seen."""
-    STROKES = "strokes only"
+    STROKES = "known in part"
     """seen at some voxels, unknown at others."""
     UNION = "in a union only"
     """drawn together with other structures, and not told apart from them."""

@@ -1,35 +1,27 @@
 """
-Seeded generator of synthetic short-axis cardiac MR stacks, the project's embedded data set ("synthetic heart").
+Seeded generators of synthetic cardiac MR, the project's embedded data sets ("synthetic hearts").
 
-A subject is a pair of stacks, end-diastole (ED) and end-systole (ES), of a parametric heart inside a parametric
-thorax. Every number in this package is a hand-chosen range; no image, mask or statistic of a patient is stored. The
-difficulty comes from the anatomy: both blood pools have the same brightness, and so do the descending aorta, the
-atria, the vessels and part of the fat; the myocardium is as dark as muscle, liver and the right ventricular wall.
-A voxel's intensity alone therefore does not tell its class, while shape and position do.
+Every number in this package is a hand-chosen range; no image, mask or statistic of a patient is stored. The difficulty
+comes from the anatomy: all blood pools have the same brightness, and so do the vessels around the heart; the
+myocardium is as dark as other muscle, and its scars are as bright as blood. A voxel's intensity alone therefore does
+not tell its class, while shape and position do.
 
-:func:`write_synthetic_acdc` writes subjects as NIfTI files in the layout of the ACDC challenge. Labels are those of
-ACDC: 0 background, 1 right ventricle (RV), 2 left ventricular myocardium (MYO), 3 left ventricular cavity (LV).
+==============================  =====================================  ======================
+writer                          images                                 layout of the challenge
+==============================  =====================================  ======================
+:func:`write_synthetic_acdc`    cine short-axis stacks, two phases     ACDC
+:func:`write_synthetic_mscmr`   late-enhancement short-axis stacks     MSCMR
+:func:`write_synthetic_mmwhs`   whole-heart volumes                    MM-WHS
+==============================  =====================================  ======================
 
-The way of a subject through the modules: ``anatomy`` draws its parameters, ``thorax`` and ``heart`` (whose outlines
-come from ``heart_shape``) paint the signal and the labels, ``acquisition`` makes an image of the signal, ``subject``
-puts these together, ``folder`` and ``write`` store the result; ``draws``, ``contours`` and ``painting`` are the tools.
-
-Inside the package volumes have the axes ``(D, W, H)`` and lengths are in mm, measured from the heart's centre with
-``x`` along ``W`` (anterior to posterior) and ``y`` along ``H`` (towards the diaphragm).
+The subjects come from ``short_axis`` and ``whole_heart``; both use ``draws``, ``painting``, ``acquisition`` and
+``volume``. The writers ``acdc``, ``mscmr`` and ``mmwhs`` say where files lie (the latter two by ``pairs``), and
+``dataset`` keeps a folder of them complete. Inside the package volumes have the axes ``(D, W, H)``.
 """
 
-from .anatomy import GROUPS
-from .heart import LABELS
-from .subject import GENERATOR_VERSION, PHASES, SyntheticSubject, synthesize_subject
-from .write import MARKER_NAME, write_synthetic_acdc
+from .acdc import write_synthetic_acdc
+from .dataset import MARKER_NAME
+from .mmwhs import write_synthetic_mmwhs
+from .mscmr import write_synthetic_mscmr
 
-__all__ = [
-    "GENERATOR_VERSION",
-    "GROUPS",
-    "LABELS",
-    "MARKER_NAME",
-    "PHASES",
-    "SyntheticSubject",
-    "synthesize_subject",
-    "write_synthetic_acdc",
-]
+__all__ = ["MARKER_NAME", "write_synthetic_acdc", "write_synthetic_mmwhs", "write_synthetic_mscmr"]

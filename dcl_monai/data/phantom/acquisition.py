@@ -8,31 +8,35 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from .draws import FloatArray, uniform
+from .draws import FloatArray, Range, uniform
 
 __all__ = ["Scanner", "acquire", "draw_scanner"]
 
 
 class Scanner(NamedTuple):
-    """Settings of an acquisition, the same for both phases."""
+    """Settings of an acquisition, the same for all phases."""
 
-    coil: FloatArray  # (1, W, H) receive sensitivity
-    blur: float  # standard deviation of the in-plane point spread in voxels
+    coil: FloatArray  # (1, W, H) or (D, W, H) receive sensitivity
+    blur: float  # standard deviation of the point spread in voxels
     noise: float  # standard deviation of the noise of each complex channel, relative to blood
     gain: float  # image value of blood
 
 
-def draw_scanner(rng: np.random.Generator, width: int, height: int) -> Scanner:
-    """Draw the settings for images of ``width`` times ``height`` voxels."""
+def draw_scanner(
+    rng: np.random.Generator, width: int, height: int, *, blur: Range, noise: Range, gain: Range
+) -> Scanner:
+    """Draw the settings for images of ``width`` times ``height`` voxels from the ranges of each setting."""
     return Scanner(
         coil=_draw_coil(rng, width, height),
-        blur=uniform(rng, (0.5, 0.9)),
-        noise=uniform(rng, (0.02, 0.055)),
-        gain=uniform(rng, (90, 320)),
+        blur=uniform(rng, blur),
+        noise=uniform(rng, noise),
+        gain=uniform(rng, gain),
     )
 
 
-def acquire(rng: np.random.Generator, signal: FloatArray, scanner: Scanner) -> NDArray[np.int16]:
+def acquire(
+    rng: np.random.Generator, signal: FloatArray, scanner: Scanner, axes: tuple[int, ...] = (1, 2)
+) -> NDArray[np.int16]:
     """
     Turn a signal into a magnitude image.
 
@@ -40,12 +44,13 @@ def acquire(rng: np.random.Generator, signal: FloatArray, scanner: Scanner) -> N
         rng: random generator of the noise.
         signal: shape ``(D, W, H)``, blood 1.
         scanner: settings of the acquisition.
+        axes: those along which the point spread blurs; the default is in-plane.
 
     Returns:
         Image of shape ``(D, W, H)`` with Rician noise.
     """
     signal = signal * scanner.coil
-    for axis in (1, 2):
+    for axis in axes:
         signal = gaussian_filter1d(signal, scanner.blur, axis=axis, truncate=3.0)
     real = signal + scanner.noise * rng.standard_normal(signal.shape, dtype=np.float32)
     imaginary = scanner.noise * rng.standard_normal(signal.shape, dtype=np.float32)

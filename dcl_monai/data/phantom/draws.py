@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "Range", "harmonics", "smooth_noise", "uniform"]
+__all__ = ["FloatArray", "Range", "harmonics", "smooth_field", "smooth_noise", "uniform"]
 
 FloatArray = NDArray[np.floating]  # float32 wherever it is large
 Range = tuple[float, float]
@@ -39,13 +39,37 @@ def smooth_noise(
     Returns:
         Noise of shape ``(D, W, H)``.
     """
-    kernels = []
-    for size in shape[1:]:
-        nodes = np.arange(-2.0, size / correlation + 3.0) * correlation
-        kernel = np.exp(-0.5 * ((np.arange(size)[:, None] - nodes[None]) / correlation) ** 2)
-        kernels.append((kernel / np.sqrt((kernel**2).sum(1, keepdims=True))).astype(np.float32))
-    grid = (kernels[0].shape[1], kernels[1].shape[1])
+    rows, columns = (_kernel(size, correlation) for size in shape[1:])
+    grid = (rows.shape[1], columns.shape[1])
     coarse = np.sqrt(1.0 - shared) * rng.standard_normal((shape[0], *grid), dtype=np.float32)
     if shared > 0:
         coarse += np.sqrt(shared) * rng.standard_normal((1, *grid), dtype=np.float32)
-    return (kernels[0] @ coarse.astype(np.float32) @ kernels[1].T).astype(np.float32)
+    return (rows @ coarse.astype(np.float32) @ columns.T).astype(np.float32)
+
+
+def smooth_field(
+    rng: np.random.Generator, shape: tuple[int, int, int], correlation: tuple[float, float, float]
+) -> FloatArray:
+    """
+    Draw Gaussian noise of unit variance that is smooth along all three axes.
+
+    Args:
+        rng: random generator.
+        shape: ``(D, W, H)``.
+        correlation: standard deviation of the smoothing kernel in voxels along each axis.
+
+    Returns:
+        Noise of shape ``(D, W, H)``.
+    """
+    kernels = [_kernel(size, width) for size, width in zip(shape, correlation, strict=True)]
+    field = rng.standard_normal([kernel.shape[1] for kernel in kernels], dtype=np.float32).astype(np.float64)
+    for kernel in kernels:  # each step smoothes the first axis and makes it the last
+        field = np.tensordot(field, kernel, axes=(0, 1))
+    return field.astype(np.float32)  # rounded once, so that the order of the sums does not show
+
+
+def _kernel(size: int, correlation: float) -> FloatArray:
+    """Weights ``(size, nodes)`` that make smooth noise of unit variance from independent numbers at coarse nodes."""
+    nodes = np.arange(-2.0, size / correlation + 3.0) * correlation
+    kernel = np.exp(-0.5 * ((np.arange(size)[:, None] - nodes[None]) / correlation) ** 2)
+    return (kernel / np.sqrt((kernel**2).sum(1, keepdims=True))).astype(np.float32)

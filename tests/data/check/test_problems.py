@@ -199,23 +199,31 @@ class TestSplits:
 
 class TestClasses:
     @pytest.mark.parametrize(
-        ("annotated", "name"), [([[[0], [1, 2]]], None), ([[[1]]], "background"), ([[]], "background")]
+        ("annotated", "expected"),
+        [
+            pytest.param([[1]], {("LV", "background")}, id="one of two structures"),
+            pytest.param([[1, 2]], {("LV", "RV")}, id="the union alone"),
+            pytest.param([], {("RV", "background"), ("LV", "background")}, id="nothing"),
+            pytest.param([[1], [1, 2]], set(), id="the union and one of its parts"),
+        ],
     )
-    def test_annotated_nowhere(self, datalist, annotated, name, problems_of):
-        datalist["training"] = [item | {"annotated": annotated[0]} for item in datalist["training"]]
+    def test_annotated_nowhere(self, datalist, annotated, expected, problems_of):
+        datalist["training"] = [item | {"annotated": annotated} for item in datalist["training"]]
         found = [problem for problem in problems_of(datalist, "error") if problem.kind == "Class annotated nowhere"]
-        if name is None:
-            assert not found
-        else:
-            assert f"class '{name}' is annotated in no training image" in found[0].message
-            assert "add images that show it" in found[0].message
+        assert len(found) == len(expected)
+        for name, other in expected:
+            words = f"class '{name}' is annotated in no training image, and nothing tells it from '{other}': add images"
+            assert any(words in problem.message for problem in found)
 
-    def test_in_unions_only(self, datalist, problems_of):
-        datalist["training"] = [item | {"annotated": [[1, 2]]} for item in datalist["training"]]
-        found = problems_of(datalist)
-        assert {problem.severity for problem in found} == {"warning"}
-        drawn = [problem.message for problem in found if problem.kind == "Class drawn in unions only"]
-        assert [message.split()[1] for message in drawn] == ["'RV'", "'LV'"]
+    def test_learned_by_exclusion(self, datalist, problems_of):
+        """Some images show RV, others LV, none the background: it is what neither of them is."""
+        half = len(datalist["training"]) // 2
+        parts = [[[1]]] * half + [[[2]]] * (len(datalist["training"]) - half)
+        items = zip(datalist["training"], parts, strict=True)
+        datalist["training"] = [item | {"annotated": annotated} for item, annotated in items]
+        assert not problems_of(datalist, "error")
+        alone = [problem for problem in problems_of(datalist) if problem.kind == "Class drawn on its own nowhere"]
+        assert ["'background'" in problem.message for problem in alone] == [True]
 
     @pytest.mark.parametrize(("number", "words"), [(1, "cannot serve as a condition"), (3, "makes a poor condition")])
     def test_seen_in_few_subjects(self, datalist, number, words, write_nifti, sole):

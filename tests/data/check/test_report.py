@@ -116,7 +116,7 @@ class TestPage:
         for part in (
             "not annotated: background or LV",
             "heart: RV or LV, not told apart",
-            "strokes only",
+            "known in part",
             "in a union only",
             "not annotated: nothing is known",
             "one, training, slice 2 of 3",

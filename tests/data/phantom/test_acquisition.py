@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import binary_erosion
 
-from dcl_monai.data.phantom import LABELS
 from dcl_monai.data.phantom.acquisition import Scanner, acquire, draw_scanner
+from dcl_monai.data.phantom.short_axis import LABELS
 
 
 def test_noise_is_rician():
@@ -20,9 +20,21 @@ def test_noise_is_rician():
     np.testing.assert_allclose(blood.std(), 50, rtol=0.05)
 
 
+def test_blur_along_the_chosen_axes():
+    scanner = Scanner(np.ones((1, 9, 9), dtype=np.float32), blur=0.7, noise=0.0, gain=1000.0)
+    signal = np.zeros((9, 9, 9), dtype=np.float32)
+    signal[4, 4, 4] = 1.0
+    flat = acquire(np.random.default_rng(0), signal, scanner)
+    round_ = acquire(np.random.default_rng(0), signal, scanner, axes=(0, 1, 2))
+    assert flat[4, 4, 5] > 50
+    assert flat[5, 4, 4] == 0
+    assert round_[5, 4, 4] == round_[4, 5, 4] == round_[4, 4, 5] > 20
+
+
 def test_scanner_is_smooth():
     for seed in range(20):
-        scanner = draw_scanner(np.random.default_rng(seed), 160, 180)
+        rng = np.random.default_rng(seed)
+        scanner = draw_scanner(rng, 160, 180, blur=(0.5, 0.9), noise=(0.02, 0.055), gain=(90, 320))
         assert scanner.coil.shape == (1, 160, 180)
         assert scanner.coil.min() > 0
         assert np.abs(np.diff(np.log(scanner.coil), axis=1)).max() < 0.03

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcl_monai.data.phantom.draws import harmonics, smooth_noise
+from dcl_monai.data.phantom.draws import harmonics, smooth_field, smooth_noise
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.75])
@@ -17,6 +17,16 @@ def test_noise_is_smooth_and_of_unit_variance(shared):
     assert np.abs(np.diff(noise, axis=1)).mean() < 0.3
     between_slices = np.mean(noise[:20] * noise[20:])
     np.testing.assert_allclose(between_slices, shared, atol=0.15)
+
+
+def test_field_is_smooth_along_each_axis_as_told():
+    field = smooth_field(np.random.default_rng(0), (60, 50, 70), (2.0, 4.0, 8.0))
+    assert field.shape == (60, 50, 70)
+    assert field.dtype == np.float32
+    np.testing.assert_allclose(field.var(), 1.0, atol=0.3)
+    steps = [np.diff(field, axis=axis).std() for axis in range(3)]
+    # The derivative of such noise has the standard deviation 1 / (sqrt(2) * correlation).
+    np.testing.assert_allclose(steps, [0.354, 0.177, 0.088], rtol=0.2)
 
 
 def test_harmonics():

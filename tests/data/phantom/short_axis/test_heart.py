@@ -6,11 +6,12 @@ import numpy as np
 from scipy.ndimage import binary_dilation
 from scipy.ndimage import label as connected_components
 
-from dcl_monai.data.phantom import LABELS, PHASES, SyntheticSubject
-from dcl_monai.data.phantom.anatomy import draw_anatomy
-from dcl_monai.data.phantom.heart import render_heart
-from dcl_monai.data.phantom.heart_shape import draw_region
-from dcl_monai.data.phantom.thorax import render_thorax
+from dcl_monai.data.phantom.short_axis import LABELS, PHASES, SyntheticSubject
+from dcl_monai.data.phantom.short_axis.anatomy import draw_anatomy
+from dcl_monai.data.phantom.short_axis.heart import render_heart
+from dcl_monai.data.phantom.short_axis.heart_shape import draw_region
+from dcl_monai.data.phantom.short_axis.sequences import CINE
+from dcl_monai.data.phantom.short_axis.thorax import render_thorax
 
 RV, MYO, LV = LABELS["RV"], LABELS["MYO"], LABELS["LV"]
 
@@ -36,7 +37,7 @@ def wall_thickness(subject: SyntheticSubject, phase: str) -> float:
 
 
 def test_blood_pools_have_one_signal_before_acquisition():
-    anatomy = draw_anatomy(np.random.default_rng(5), "NOR")
+    anatomy = draw_anatomy(np.random.default_rng(5), "NOR", CINE)
     thorax = render_thorax(np.random.default_rng(5), anatomy)
     before = thorax.copy()
     signal, labels = render_heart(anatomy, draw_region(np.random.default_rng(5), anatomy), thorax, "ED")

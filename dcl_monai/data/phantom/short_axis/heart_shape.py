@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..draws import FloatArray, smooth_noise
 from .anatomy import Anatomy
 from .contours import THETA, across, bump, contour, lookup, taper
-from .draws import FloatArray, smooth_noise
 
 __all__ = ["FAR", "HeartShape", "Region", "draw_region", "shape_heart"]
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..draws import FloatArray, Range, harmonics, smooth_noise, uniform
+from ..painting import Ellipsoid, Grid, blend, cover, paint_ellipsoids
 from .anatomy import Anatomy
 from .contours import THETA, contour, lookup, taper
-from .draws import FloatArray, Range, harmonics, smooth_noise, uniform
-from .painting import Ellipsoid, Grid, blend, cover, paint_ellipsoids
 
 __all__ = ["render_thorax"]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import label
 
+from ..draws import FloatArray
+from ..painting import blend, cover
 from .anatomy import Anatomy
 from .contours import bump, contour, lookup
-from .draws import FloatArray
 from .heart_shape import FAR, HeartShape, Region, shape_heart
-from .painting import blend, cover
+from .scars import Scar, paint_scars
 
 __all__ = ["LABELS", "render_heart"]
 
@@ -21,7 +24,7 @@ _SMALLEST_RV_AREA = 45.0  # mm² in a slice
 
 
 def render_heart(
-    anatomy: Anatomy, region: Region, thorax: FloatArray, phase: str
+    anatomy: Anatomy, region: Region, thorax: FloatArray, phase: str, scars: Sequence[Scar] = ()
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
     """
     Paint the heart of one phase over a thorax.
@@ -31,6 +34,7 @@ def render_heart(
         region: part of the image around the heart.
         thorax: signal, shape ``(D, W, H)``; not changed.
         phase: ``"ED"`` or ``"ES"``.
+        scars: what enhances in the myocardium; it stays labelled as myocardium.
 
     Returns:
         Signal (blood 1) and label map, both of shape ``(D, W, H)``.
@@ -38,12 +42,12 @@ def render_heart(
     image = thorax.copy()
     labels = np.zeros(anatomy.shape, dtype=np.uint8)
     heart = shape_heart(anatomy, region, phase)
-    _paint(image[region.box], anatomy, region, heart)
+    _paint(image[region.box], anatomy, region, heart, scars)
     _fill_labels(labels[region.box], heart, anatomy.spacing[0] ** 2)
     return image, labels
 
 
-def _paint(image: FloatArray, anatomy: Anatomy, region: Region, heart: HeartShape) -> None:
+def _paint(image: FloatArray, anatomy: Anatomy, region: Region, heart: HeartShape, scars: Sequence[Scar]) -> None:
     """Paint ``image`` ``(D, w, h)`` in place, from the outside in."""
     pixel, level, edge, flow, grain = anatomy.spacing[0], heart.level, heart.edge, region.flow, region.grain
     blood = (1.0 + 0.07 * flow + 0.02 * grain).astype(np.float32)
@@ -71,7 +75,9 @@ def _paint(image: FloatArray, anatomy: Anatomy, region: Region, heart: HeartShap
     blend(image, muscle, 0.7 * cover(np.maximum(band, heart.rv), 2.0 * pixel))
 
     # LV with its trabeculae and papillary muscles.
-    blend(image, muscle, cover(heart.epi, edge))
+    wall = muscle.copy()
+    paint_scars(wall, region, heart, scars)
+    blend(image, wall, cover(heart.epi, edge))
     depth_of_trabeculae = anatomy.trabeculae * np.clip(0.15 + level, 0.15, 0.8)[:, None, None]
     blend(image, blood, cover(heart.endo + depth_of_trabeculae * np.clip(grain, 0.0, 2.0), edge))
     for angle, relative, size, position in anatomy.papillary:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .draws import FloatArray, Range, harmonics, uniform
+from ..draws import FloatArray, Range, harmonics, uniform
+from .sequences import Sequence
 
 __all__ = ["GROUPS", "Anatomy", "draw_anatomy"]
 
@@ -83,7 +84,7 @@ GROUPS = tuple(_GROUP_RANGES)
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Everything that is drawn once per subject and shared by its two phases."""
+    """Everything that is drawn once per subject and shared by its phases."""
 
     shape: tuple[int, int, int]  # (D, W, H)
     spacing: tuple[float, float, float]  # (W, H, D)
@@ -125,8 +126,8 @@ class Anatomy:
         return self.endo_radius + self.wall
 
 
-def draw_anatomy(rng: np.random.Generator, group: str) -> Anatomy:
-    """Draw the shape, signal and field-of-view parameters of one subject of ``group``."""
+def draw_anatomy(rng: np.random.Generator, group: str, sequence: Sequence) -> Anatomy:
+    """Draw the shape, signal and field-of-view parameters of one subject of ``group`` for an image by ``sequence``."""
     ranges = _GROUP_RANGES[group]
     scale = float(np.clip(rng.normal(1.0, 0.06), 0.87, 1.14))
     endo_radius = scale * uniform(rng, ranges.endo_radius)
@@ -134,16 +135,16 @@ def draw_anatomy(rng: np.random.Generator, group: str) -> Anatomy:
     rv_width = scale * uniform(rng, ranges.rv_width)
     length = scale * uniform(rng, (74, 92)) + 0.5 * max(endo_radius - 26.0, 0.0)
 
-    pixel = uniform(rng, (1.3, 1.9))
-    thickness = float(rng.choice([5.0, 6.0, 7.0, 8.0, 9.0, 10.0], p=[0.04, 0.06, 0.1, 0.25, 0.1, 0.45]))
-    depth = int(np.clip(round(0.94 * length / thickness + rng.uniform(-0.6, 0.9)), 6, 11))
-    z = rng.uniform(0.1, 1.3) * thickness + thickness * np.arange(depth)
+    pixel = uniform(rng, sequence.pixel)
+    thickness = float(rng.choice(list(sequence.thickness), p=list(sequence.thickness.values())))
+    depth = int(np.clip(round(0.94 * length / thickness + rng.uniform(-0.6, 0.9)), *sequence.depth))
+    z = rng.uniform(*sequence.first_slice) * thickness + thickness * np.arange(depth)
     if z[-1] < 0.8 * length:  # thin slices do not reach the apex: such a stack is centred on the heart
         z += rng.uniform(0.3, 0.7) * (0.9 * length - z[-1])
-    width = int(np.clip(round(uniform(rng, (260, 345)) / pixel), 150, 230))
-    height = int(np.clip(round(width * uniform(rng, (0.85, 1.25))), 150, 230))
+    width = int(np.clip(round(uniform(rng, sequence.field_of_view) / pixel), *sequence.matrix))
+    height = int(np.clip(round(width * uniform(rng, (0.85, 1.25))), *sequence.matrix))
 
-    offset = rng.uniform(-25, 25, size=2)
+    offset = rng.uniform(-sequence.offset, sequence.offset, size=2)
     tilt = rng.normal(0.0, 0.06, size=2)  # drift of the centre along the stack (oblique long axis)
     shifts = np.clip(rng.normal(0.0, 1.3, size=(depth, 2)), -3.5, 3.5)  # breath-hold misregistration
     centre = offset + (z - 0.4 * length)[:, None] * tilt + shifts
@@ -186,7 +187,7 @@ def draw_anatomy(rng: np.random.Generator, group: str) -> Anatomy:
         hypertrophy_angle=float(septum + rng.normal(0.0, 0.5)),
         thinning_angle=uniform(rng, (-np.pi, np.pi)),
         thinning_level=uniform(rng, (0.4, 0.85)),
-        myocardium=uniform(rng, (0.28, 0.52)),
+        myocardium=uniform(rng, sequence.myocardium),
         fat=uniform(rng, (0.9, 1.35)),
         rv_wall=uniform(rng, (2.0, 3.5)),
         trabeculae=uniform(rng, (1.5, 4.5)),

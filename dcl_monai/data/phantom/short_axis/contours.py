@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .draws import FloatArray
+from ..draws import FloatArray
 
-__all__ = ["THETA", "across", "bump", "contour", "lookup", "taper"]
+__all__ = ["THETA", "across", "away", "bump", "contour", "lookup", "taper"]
 
 _ANGLES = 720
 
@@ -23,10 +23,14 @@ def contour(harmonics: FloatArray, twist: FloatArray) -> FloatArray:
     return total
 
 
+def away(centre: FloatArray) -> FloatArray:
+    """Signed angle (-pi to pi) of :data:`THETA` from the angles ``centre`` ``(D,)``; returns ``(D, angles)``."""
+    return np.angle(np.exp(1j * (THETA[None] - centre[:, None]))).astype(np.float32)
+
+
 def bump(centre: FloatArray, width: float) -> FloatArray:
     """Smooth bump of height 1 around the angles ``centre`` ``(D,)``; returns ``(D, angles)``."""
-    delta = np.angle(np.exp(1j * (THETA[None] - centre[:, None]))).astype(np.float32)
-    return np.exp(-((delta / width) ** 2))
+    return np.exp(-((away(centre) / width) ** 2))
 
 
 def lookup(table: FloatArray, theta: FloatArray) -> FloatArray:

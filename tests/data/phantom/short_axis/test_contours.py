@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcl_monai.data.phantom.contours import THETA, across, bump, contour, lookup, taper
+from dcl_monai.data.phantom.short_axis.contours import THETA, across, away, bump, contour, lookup, taper
 
 
 def test_lookup_reads_each_slice_at_its_angle():
@@ -19,6 +19,12 @@ def test_contour_turns_with_the_twist():
     still, turned = contour(harmonics, np.array([0.0, np.pi / 2], dtype=np.float32))
     np.testing.assert_allclose(still, 0.5 * np.cos(3 * THETA + 0.2) + 0.1 * np.cos(THETA), atol=1e-5)
     np.testing.assert_allclose(np.roll(still, len(THETA) // 4), turned, atol=1e-5)
+
+
+def test_away_wraps_around():
+    (delta,) = away(np.array([np.pi - 0.1], dtype=np.float32))
+    np.testing.assert_allclose(delta[0], 0.1, atol=1e-5)
+    assert np.abs(delta).max() <= np.pi + 1e-5
 
 
 def test_bump_wraps_around():
