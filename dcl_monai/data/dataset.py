@@ -133,8 +133,8 @@ class ConditionalDataset(Dataset):
             shown = {self.subjects[index] for index in entries}
             if not shown and not any(j in pair for pair in indistinct):
                 logger.warning(
-                    f"class {classes[j]!r} is drawn on its own in no training image: it has no conditions, and is learned "
-                    "by exclusion."
+                    f"class {classes[j]!r} is drawn on its own in no training image: it has no conditions, and is "
+                    "learned by exclusion."
                 )
             elif len(shown) < 2:
                 raise DataError(

@@ -42,8 +42,8 @@ def split_subjects(
         if sizes.max() < 2:
             raise DataError(
                 (f"{where}: " if where else "")
-                + f"{len(subjects)} subject(s) leave none for {SPLITS[split]} at a split of [{shown}]: add subjects, or "
-                "say in which split they are (`split: training`, for example)."
+                + f"{len(subjects)} subject(s) leave none for {SPLITS[split]} at a split of [{shown}]: add subjects, "
+                "or say in which split they are (`split: training`, for example)."
             )
         sizes[sizes.argmax()] -= 1  # rounding leaves no split empty that should hold something
         sizes[split] += 1

@@ -13,8 +13,8 @@ class DeepSupervision(nn.Module):
     Average a loss over the heads of a deeply supervised network, each with half the weight of the finer one before.
 
     MONAI's DynUNet brings its heads to full size, so every head sees the candidate sets as they are; there is no
-    coarse label whose voxels would mix classes. (:py:class:`monai.losses.DeepSupervisionLoss` takes one target, our losses
-    take conditions as well.)
+    coarse label whose voxels would mix classes. (:py:class:`monai.losses.DeepSupervisionLoss` takes one target, our
+    losses take conditions as well.)
 
     Args:
         loss: a loss of partial labels, with or without ``terms``.

@@ -62,7 +62,7 @@ class EncodeCandidates(Transform):
                 raise ValueError(f"label value {value} stands for classes {classes}, outside 0..{num_classes - 1}.")
             self.sets[int(value)] = to_bits(classes)
         blank = [unlabelled] if isinstance(unlabelled, int) else list(unlabelled or ())
-        self.sets |= {value: everything for value in blank}
+        self.sets |= dict.fromkeys(blank, everything)
         # What the annotation says about a voxel outside the image: nothing for scribbles, background otherwise.
         self.outside = everything if blank or background is None else 1 << background
 

@@ -109,8 +109,8 @@ def _classes_never_shown(datalist: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(
                 "error",
                 "Class annotated nowhere",
-                f"class {classes[j]!r} is annotated in no training image, and nothing tells it from {classes[mixed[j]]!r}: "
-                "add images that show it, or take it out of the class list.",
+                f"class {classes[j]!r} is annotated in no training image, and nothing tells it from "
+                f"{classes[mixed[j]]!r}: add images that show it, or take it out of the class list.",
             )
         elif j not in mixed.values():
             yield Problem(
