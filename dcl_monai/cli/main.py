@@ -14,6 +14,7 @@ from dcl_monai.utils import DataError
 __all__ = ["main"]
 
 COMMANDS = {
+    "bank": "show the images that a model carries, or replace them",
     "check": "look at every file of a datalist and write a report",
     "convert": "make a datalist of a public data set in its original layout",
     "simulate": "hide classes of a fully labelled datalist, or draw scribbles",

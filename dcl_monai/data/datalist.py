@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcl_monai.candidates import annotated_classes
+from dcl_monai.candidates import all_classes, annotated_classes
 from dcl_monai.transforms import EncodeCandidates, annotations_of
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
@@ -45,6 +45,7 @@ __all__ = [
     "annotations_of",
     "datalist_hash",
     "decided_classes",
+    "item_sets",
     "load_datalist",
     "shown_classes",
     "write_datalist",
@@ -123,20 +124,25 @@ def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]
 
 def decided_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...]:
     """
-    Classes that some annotation of the item decides at every voxel, as far as the list tells without reading files.
+    Classes that the annotations of the item decide at every voxel, as far as the list tells without reading files.
 
     A union decides none of its members, and scribbles decide nothing.
     """
-    decided: set[int] = set()
-    for annotation in annotations_of(item):
-        decided.update(annotated_classes(annotation_table(annotation, num_classes).values(), num_classes))
-    return tuple(sorted(decided))
+    return annotated_classes(item_sets(item, num_classes), num_classes) if annotations_of(item) else ()
 
 
 def shown_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...]:
     """Classes that the item's labels may show on their own: decided ones, and those of which there may be strokes."""
-    drawn = {bits for annotation in annotations_of(item) for bits in annotation_table(annotation, num_classes).values()}
+    drawn = item_sets(item, num_classes)
     return tuple(sorted({j for j in range(num_classes) if 1 << j in drawn} | set(decided_classes(item, num_classes))))
+
+
+def item_sets(item: Mapping[str, Any], num_classes: int) -> set[int]:
+    """Candidate sets, as bits, that voxels of the item may have: what all its annotations allow."""
+    sets = {all_classes(num_classes)}
+    for annotation in annotations_of(item):
+        sets = {one & other for one in sets for other in annotation_table(annotation, num_classes).values()} - {0}
+    return sets
 
 
 def annotation_table(annotation: Mapping[str, Any], num_classes: int) -> dict[int, int]:

@@ -140,7 +140,8 @@ class ConditionalDataset(Dataset):
                 raise DataError(
                     f"class {classes[j]!r} is annotated in {len(shown)} training subject(s), but conditions need two, "
                     "so that every image finds one of another subject: annotate it in one more, or train without "
-                    "conditions (configs/ablation/3.json)."
+                    "conditions (configs/ablation/3.json). If more subjects show it, its voxels are lost by a coarse "
+                    "`pixdim` or outside `spatial_size`."
                 )
 
     def set_epoch(self, epoch: int) -> None:

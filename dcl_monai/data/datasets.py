@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,8 @@ from .document import RESERVED, DatalistDocument, DatasetEntry, ItemEntry, descr
 from .splits import SPLITS
 
 __all__ = ["decathlon_entry", "list_items", "merge_annotations"]
+
+logger = logging.getLogger(__name__)
 
 EXTENSIONS = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "numTraining", "numTest")
@@ -53,13 +56,18 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
             entry, root = read_listing(entry, path, where), str(path.parent)
         items = list(_by_list(entry, root, where))
     if not items:
-        raise DataError(f"{where}: no image is found in {root}. Check `folder` and the names of the files.")
+        there = ", ".join(sorted(os.listdir(root))[:3]) or "nothing"
+        raise DataError(
+            f"{where}: no image is found in {root} by {entry.images!r}; there is {there}. Correct one of both."
+        )
     # Names are relative to the data, wherever it lies: to its folder, unless some images are elsewhere.
     if not all(Path(item["image"]).is_relative_to(root) for item in items):
         root = os.path.commonpath([os.path.dirname(item["image"]) for item in items])
     for item in items:
         if re.search(r"[\x00-\x1f\ud800-\udfff]", item["image"] + item.get("label", "")):
             raise DataError(f"{where}: {item['image']!r} or its label has an odd file name. Rename it.")
+        if "label" in item and os.path.realpath(item["image"]) == os.path.realpath(item["label"]):
+            raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of both.")
         item["case"] = case_name(item["image"], root)
         item.setdefault("subject", item["case"])
         item["dataset"] = name
@@ -117,14 +125,27 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str
     """Find images by a pattern like ``{subject}/frame{frame}.nii.gz``, and their labels by the same fields."""
     assert entry.images is not None
     images = Pattern(entry.images, f"{where}, `images`")
+    if images.fields and "subject" not in images.fields:
+        raise DataError(
+            f"{where}, `images`: no field {{subject}} says whose image it is, so one person could stand in two splits. "
+            f"Name it, for example {entry.images.replace(images.fields[0], 'subject')}."
+        )
     labels = Pattern(entry.labels, f"{where}, `labels`") if entry.labels is not None else None
     if labels is not None:
         unknown = [f"{{{field}}}" for field in labels.fields if field not in images.fields]
         unknown += re.findall(r"[*?]", labels.text)
         if unknown:
-            raise DataError(f"{where}, `labels`: {unknown[0]} has no text. Use the fields in braces of `images` alone.")
+            raise DataError(
+                f"{where}, `labels`: what {unknown[0]} stands for is not known from `images`. Name the parts that both "
+                "have in common by fields like {subject}, in both."
+            )
     matches = images.matches(root)
     label_of = {} if labels is None else {name: labels.fill(fields) for name, fields in matches.items()}
+    alone = [] if labels is None else sorted(set(labels.matches(root)) - set(label_of.values()) - set(matches))
+    if alone:
+        logger.warning(
+            f"{where}: {len(alone)} file(s) fit `labels` but belong to no image; the first is {alone[0]}, left out."
+        )
     # A pattern of images may fit labels too ("_gt" read as part of a field): what is somebody's label is no image.
     for name in sorted(set(matches) - set(label_of.values())):
         fields = matches[name]

@@ -193,6 +193,8 @@ class DatalistDocument(Strict):
                 raise ValueError(f"{name!r} is no name for a class: it marks label values about which nothing is known")
             if folded.count(name.casefold()) > 1:
                 raise ValueError(f"the name {name!r} is given twice among `classes` and `unions` (case does not count)")
+        if any(name.casefold() == "background" for name in self.classes[1:]):
+            raise ValueError("the background must be the first of `classes`: it is what surrounds everything")
         for union, members in self.unions.items():
             for member in members:
                 if member not in self.classes:
@@ -239,7 +241,8 @@ def read_file(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{path}, line {error.lineno}: is no JSON ({error.msg}). Mend this line.") from error
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise DataError(f"{path}{line}: is no YAML ({_one_line(error.problem)}). Mend this line.") from error
+        hint = ": use blanks instead of the tab" if "'\\t'" in str(error.problem) else ""
+        raise DataError(f"{path}{line}: is no YAML ({_one_line(error.problem)}). Mend this line{hint}.") from error
     except RecursionError as error:
         raise DataError(f"{path}: its entries are nested too deeply. See docs/data.md for its form.") from error
     except Exception as error:  # the parsers raise whatever they like for values that are no values

@@ -23,6 +23,7 @@ __all__ = ["Example", "draw_examples", "plot_overlays"]
 
 COLOURS = ("tab:blue", "gold", "tab:red", "tab:green", "tab:purple", "tab:cyan", "tab:orange", "tab:pink")
 BACKGROUND_COLOUR = "0.55"
+UNION_COLOUR = "orchid"
 MAX_ANNOTATIONS = 8
 
 
@@ -34,15 +35,16 @@ class Example:
     Args:
         title: text of the row.
         image: (H, W).
-        told: class index where the network was told it, -1 elsewhere (H, W); ``None`` where it was told nothing.
-        truth: class index (H, W).
+        told: class index where the network was told it, the number of classes within a union of structures, -1
+            elsewhere (H, W); ``None`` where it was told nothing.
+        truth: the same as far as the files show it, (H, W); ``None`` where they show no more than the network was told.
         prediction: class index (H, W).
     """
 
     title: str
     image: np.ndarray
     told: np.ndarray | None
-    truth: np.ndarray
+    truth: np.ndarray | None
     prediction: np.ndarray
 
 
@@ -55,7 +57,7 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
         classes: class names, background first.
         path: the PNG file.
     """
-    colours = [BACKGROUND_COLOUR, *(COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1))]
+    colours = [BACKGROUND_COLOUR, *(COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1)), UNION_COLOUR]
     palette = ListedColormap(colours)
     figure = Figure(figsize=(9, 2.3 * len(examples) + 0.5), layout="constrained")
     grid = figure.subplots(len(examples), 4, squeeze=False)
@@ -65,19 +67,21 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
         low, high = np.percentile(example.image, (1, 99))
         for axes, overlay in zip(row, (None, example.told, example.truth, example.prediction), strict=True):
             axes.set(xticks=[], yticks=[])
-            if axes is row[1] and example.told is None:
+            if axes is not row[0] and overlay is None:
                 axes.set_aspect("equal")
-                axes.text(0.5, 0.5, "not used\nin training", ha="center", va="center", transform=axes.transAxes)
+                text = "not used\nin training" if axes is row[1] else "not known"
+                axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
                 continue
             axes.imshow(example.image.T, cmap="gray", vmin=low, vmax=high)
             if overlay is not None:
                 # background is drawn only where it is what the network was told
                 shown = overlay >= 0 if overlay is example.told else overlay > 0
                 masked = np.ma.masked_where(~shown, overlay)
-                axes.imshow(masked.T, cmap=palette, vmin=0, vmax=len(classes) - 1, alpha=0.5, interpolation="nearest")
+                axes.imshow(masked.T, cmap=palette, vmin=0, vmax=len(classes), alpha=0.5, interpolation="nearest")
         row[0].set_ylabel(example.title, fontsize=8)
-    handles = [Patch(color=colour, label=name) for colour, name in zip(colours, classes, strict=True)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(classes), fontsize=8)
+    names = [*classes, "one of several"] if any(np.any(e.told == len(classes)) for e in examples) else classes
+    handles = [Patch(color=colour, label=name) for colour, name in zip(colours, names, strict=False)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(names), fontsize=8)
     replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))
 
 
@@ -114,7 +118,9 @@ def draw_examples(
         loaded = preprocessing(dict(item))
         full = preprocessing(unhidden(item))
         truth = class_map(full["label"], len(classes))
+        told = class_map(loaded["label"], len(classes))
         k = int((truth > 0).sum((0, 1)).argmax())
+        partial = title != "test" and np.array_equal(told, truth) and (truth < 0).any()
         image = torch.as_tensor(loaded["image"]).to(device)
         with torch.no_grad():
             prediction = inferer(image.unsqueeze(0), network)[0].argmax(0)[..., k].cpu().numpy()
@@ -122,8 +128,8 @@ def draw_examples(
             Example(
                 title=f"{item['subject']} {item.get('phase', '')}\n{title}",
                 image=image[0, ..., k].cpu().numpy(),
-                told=None if title == "test" else class_map(loaded["label"], len(classes))[..., k],
-                truth=truth[..., k],
+                told=None if title == "test" else told[..., k],
+                truth=None if partial else truth[..., k],
                 prediction=prediction,
             )
         )
@@ -149,6 +155,8 @@ def annotation_title(item: Mapping[str, Any], classes: Sequence[str]) -> str:
 
 
 def class_map(label: torch.Tensor, num_classes: int) -> np.ndarray:
-    """Return the class index of every voxel whose class is known, -1 elsewhere."""
-    sole = known_positive(expand(torch.as_tensor(label)[0], candidate_sets(label), num_classes), dim=0)
-    return torch.where(sole.any(0), sole.int().argmax(0), -1).numpy()
+    """Class index of every voxel whose class is known, the number of classes within unions of structures, else -1."""
+    members = expand(torch.as_tensor(label)[0], candidate_sets(label), num_classes)
+    sole = known_positive(members, dim=0)
+    known = torch.where(sole.any(0), sole.int().argmax(0), -1)
+    return torch.where(~members[0] & ~sole.any(0), num_classes, known).numpy()

@@ -188,7 +188,6 @@ class TestMistakes:
             (("--classes-per-subject", "5"), "5 annotated classes per subject do not fit 4 classes"),
             (("--seed", "-1"), "seed -1"),
             (("--split", "0", "0", "0"), "impossible"),
-            (("--split", "1", "100", "1"), "leave none for training"),
             (("--split", "3", "14", "3"), "never show"),
         ],
     )

@@ -176,7 +176,7 @@ class TestTwoAnnotations:
             str(tmp_path / "r1.nii"),
             str(tmp_path / "r2.nii"),
         ]
-        assert decided_classes(item, 3) == (1, 2)
+        assert decided_classes(item, 3) == (0, 1, 2)  # what neither of the two readers drew is background
 
     def test_of_one_list(self, tmp_path):
         content = self.make(tmp_path)

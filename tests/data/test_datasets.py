@@ -59,11 +59,11 @@ class TestPatterns:
             ("{subject}.nii", ["a.nii", "b[1].nii"]),
             ("?.nii", ["a.nii"]),
             ("b[1].nii", ["b[1].nii"]),
-            ("./x//{n}.nii", ["x/c.nii"]),
-            ("**/{n}.nii", ["a.nii", "b[1].nii", "x/c.nii", "x/y/d.nii"]),
-            ("x/**/{n}.nii", ["x/c.nii", "x/y/d.nii"]),
-            ("x/{scan}/", ["x/c.nii", "x/y"]),
-            ("../{root}/a.nii", ["a.nii"]),
+            ("./x//{subject}.nii", ["x/c.nii"]),
+            ("**/{subject}.nii", ["a.nii", "b[1].nii", "x/c.nii", "x/y/d.nii"]),
+            ("x/**/{subject}.nii", ["x/c.nii", "x/y/d.nii"]),
+            ("x/{subject}/", ["x/c.nii", "x/y"]),
+            ("../{subject}/a.nii", ["a.nii"]),
         ],
     )
     def test_wildcards(self, tmp_path, pattern, expected):
@@ -80,12 +80,34 @@ class TestPatterns:
         assert f"`images`: {pattern!r} is no pattern" in message
         assert "imagesTr/{subject}.nii.gz" in message
 
+    def test_a_field_must_say_whose_image_it_is(self, tmp_path):
+        touch(tmp_path, "p1/ED.nii", "p1/ES.nii")
+        message = fails(tmp_path, images="{patient}/{phase}.nii")
+        assert "no field {subject} says whose image it is" in message
+        assert "{subject}/{phase}.nii" in message
+
+    def test_no_match_shows_what_is_there(self, tmp_path):
+        touch(tmp_path, "p1.nrrd")
+        message = fails(tmp_path, images="{subject}.nii")
+        assert "'{subject}.nii'" in message
+        assert "there is p1.nrrd" in message
+
+    def test_image_as_its_own_label(self, tmp_path):
+        touch(tmp_path, "a.nii")
+        assert "as its own label" in fails(tmp_path, training=[{"image": "a.nii", "label": "a.nii"}], values={0: "x"})
+
+    def test_label_without_an_image(self, tmp_path, caplog):
+        touch(tmp_path, "a/im.nii", "a/label.nii", "b/label.nii")
+        pair = {"images": "{subject}/im.nii", "labels": "{subject}/label.nii", "values": {0: "x"}}
+        assert len(items_of(tmp_path, **pair)) == 1
+        assert "1 file(s) fit `labels` but belong to no image; the first is b/label.nii" in caplog.text
+
     @pytest.mark.parametrize("field", ["image", "label", "values", "split", "further_labels", "Subject", "subjekt"])
     def test_reserved_field(self, tmp_path, field):
         assert f"{{{field}}} cannot be a field" in fails(tmp_path, images=f"{{{field}}}.nii")
 
     @pytest.mark.parametrize(
-        "pattern", [".", "..", "*", "a" * 300, "~/{a}", "~nobody/{a}", "**", "a**b/{c}", "[", "\\"]
+        "pattern", [".", "..", "*", "a" * 300, "~/{subject}", "~nobody/{subject}", "**", "a**b/{subject}", "[", "\\"]
     )
     def test_patterns_that_find_nothing_or_something(self, tmp_path, pattern):
         try:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcl_monai.candidates import indistinct_classes
 
-from ..datalist import annotation_table, annotations_of, shown_classes
+from ..datalist import item_sets, shown_classes
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
 __all__ = ["find_problems"]
@@ -94,12 +94,7 @@ def _duplicates(records: Sequence[CaseRecord]) -> Iterator[Problem]:
 def _classes_never_shown(datalist: Mapping[str, Any]) -> Iterator[Problem]:
     classes = datalist["classes"]
     shown = {j for item in datalist["training"] for j in shown_classes(item, len(classes))}
-    told = {
-        bits
-        for item in datalist["training"]
-        for annotation in annotations_of(item)
-        for bits in annotation_table(annotation, len(classes)).values()
-    }
+    told = {bits for item in datalist["training"] for bits in item_sets(item, len(classes))}
     if not datalist["training"]:
         return
     # of two classes that nothing tells apart, the latter is named: the background is what it would be taken for
@@ -134,6 +129,23 @@ def _validation_shows_nothing(datalist: Mapping[str, Any], records: Sequence[Cas
         )
         return
     states = [record.states for record in records if record.split == "validation"]
+    told = {state for case in states for state in case[1:]}
+    if not told & {*SEEN, State.UNION, State.UNREAD}:
+        yield Problem(
+            "error",
+            "Validation shows nothing",
+            f"no structure is drawn in any of the {len(items)} validation label(s) (the first is of "
+            f"{items[0]['image']}): there is nothing to choose a model by. Are the label files empty? Add labelled "
+            "images.",
+        )
+        return
+    if State.PRESENT not in told and State.STROKES in told:
+        yield Problem(
+            "warning",
+            "Validation by strokes",
+            "the validation labels are known in part only (scribbles, ignored regions): Dice is measured where they "
+            "are, and is no Dice of whole structures. Add a few images labelled in full, if you can.",
+        )
     blind = [name for j, name in enumerate(classes) if j and not any(state[j] in SEEN for state in states)]
     if blind and not any(State.UNREAD in state for state in states):
         yield Problem(
@@ -161,16 +173,20 @@ def _always_empty(classes: Sequence[str], records: Sequence[CaseRecord]) -> Iter
 def _too_few_conditions(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> Iterator[Problem]:
     shown = {j for item in datalist["training"] for j in shown_classes(item, len(datalist["classes"]))}
     training = [record for record in records if record.split == "training"]
-    for j in sorted(shown):
-        number = len({record.subject for record in training if record.states[j] in SEEN})
-        if number < FEW_SUBJECTS and not any(State.UNREAD in record.states for record in training):
-            can = "cannot serve as a condition, for which two are needed" if number < 2 else "makes a poor condition"
-            yield Problem(
-                "warning",
-                "Class seen in few subjects",
-                f"class {datalist['classes'][j]!r} is seen in {number} training subject(s) and {can}. Add images that "
-                "show it" + (", or train without conditions." if number < 2 else "."),
-            )
+    if any(State.UNREAD in record.states for record in training):
+        return
+    few = {j: len({record.subject for record in training if record.states[j] in SEEN}) for j in sorted(shown)}
+    for number in sorted({number for number in few.values() if number < FEW_SUBJECTS}):
+        names = ", ".join(datalist["classes"][j] for j in few if few[j] == number)
+        remedy = (
+            "the default method needs two, so that every image can be shown another one with this class, and will "
+            "refuse it: add images that show it, or train without conditions (configs/ablation/3.json)."
+            if number < 2
+            else f"{FEW_SUBJECTS} or more are better. Add images that show it, if you can."
+        )
+        yield Problem(
+            "warning", "Class seen in few subjects", f"{names}: seen in {number} training subject(s); {remedy}"
+        )
 
 
 def _odd_volumes(classes: Sequence[str], records: Sequence[CaseRecord]) -> Iterator[Problem]:

@@ -70,7 +70,9 @@ class Summary:
         also = f"{warnings} warning{'s' * (warnings != 1)}"
         if self.errors:
             return f"Not ready: {self.errors} error{'s' * (self.errors != 1)}" + (f", {also}" if warnings else "")
-        return "Ready to train" + (f", with {also}" if warnings else "")
+        refused = any("needs two" in problem.message for problem in self.problems)
+        ready = "Ready to train without conditions only" if refused else "Ready to train"
+        return ready + (f", with {also}" if warnings else "")
 
     @property
     def facts(self) -> str:

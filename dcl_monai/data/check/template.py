@@ -77,7 +77,7 @@ summary { cursor: pointer; color: #1b5e92; }
 {% if apart %}
 <p>No training image annotates these classes together:</p>
 <ul>{% for name, others in apart %}<li><b>{{ name }}</b> never with {{ others|join(", ") }}</li>{% endfor %}</ul>
-{% else %}
+{% elif not summary.errors %}
 <p>Every two classes are annotated together in some training image.</p>
 {% endif %}
 <details><summary>The same numbers for every data set and split</summary>

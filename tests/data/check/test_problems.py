@@ -225,12 +225,12 @@ class TestClasses:
         alone = [problem for problem in problems_of(datalist) if problem.kind == "Class drawn on its own nowhere"]
         assert ["'background'" in problem.message for problem in alone] == [True]
 
-    @pytest.mark.parametrize(("number", "words"), [(1, "cannot serve as a condition"), (3, "makes a poor condition")])
+    @pytest.mark.parametrize(("number", "words"), [(1, "the default method needs two"), (3, "4 or more")])
     def test_seen_in_few_subjects(self, datalist, number, words, write_nifti, sole):
         for item in datalist["training"][number:]:
             item["label"] = write_nifti(f"{item['case']}_part_gt.nii.gz", np.where(blocks() == 2, 0, blocks()))
         message = sole(datalist, "warning", "Class seen in few subjects")
-        assert f"class 'LV' is seen in {number} training subject(s) and {words}" in message
+        assert f"LV: seen in {number} training subject(s); {words}" in message
 
     def test_always_empty(self, datalist, make_item, sole):
         label = np.where(blocks() == 2, 0, blocks())
