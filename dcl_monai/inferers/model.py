@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -136,6 +137,18 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         and all(isinstance(value, kind) for name, kind in kinds.items() for value in settings[name])
         and isinstance(settings.get("network"), Mapping)
         and settings["network"].get("num_classes") == len(settings["classes"])
+        and _is_harmless(settings["network"])
     ):
         return dict(settings)
-    raise DataError(f"{path}: its settings are damaged ({settings!r:.80}). Copy the file anew.")
+    raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file anew.")
+
+
+def _is_harmless(value: Any) -> bool:
+    """Whether arguments of a network are numbers and names: no path and no address that it would load weights from."""
+    if isinstance(value, Mapping):
+        return all(_is_harmless([name, entry]) and "pretrained" not in str(name) for name, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_harmless, value))
+    if isinstance(value, str):
+        return re.fullmatch(r"\w*", value) is not None
+    return value is None or isinstance(value, (bool, int, float))

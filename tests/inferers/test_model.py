@@ -94,6 +94,15 @@ class TestDamaged:
         torch.save(content, conditional_model)
         self.refused(conditional_model, "settings are damaged")
 
+    @pytest.mark.parametrize(
+        "change", [{"pretrained": True}, {"pretrained_url": "evil"}, {"act": ["relu", {"file": "http://evil.org/x"}]}]
+    )
+    def test_network_that_would_load_something(self, conditional_model, change):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"]["network"] |= change
+        torch.save(content, conditional_model)
+        self.refused(conditional_model, "settings are damaged")
+
 
 class TestOtherNetwork:
     @pytest.mark.parametrize(
