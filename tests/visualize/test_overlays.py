@@ -1,0 +1,38 @@
+"""What the overlay pictures show of partial labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.image import imread
+
+from dcl_monai.candidates import candidate_label
+from dcl_monai.visualize.overlays import Example, annotation_title, class_map, plot_overlays, unhidden
+
+CLASSES = ["background", "RV", "MYO", "LV"]
+
+
+def test_class_map():
+    """Known class, known background, within a union of structures, all but one class, nothing known."""
+    label = candidate_label(torch.arange(5.0)[None], [0b0100, 0b0001, 0b1110, 0b1101, 0b1111])
+    assert class_map(label, 4).tolist() == [2, 0, 4, -1, -1]
+
+
+def test_titles():
+    assert annotation_title({"label": "a", "annotated": [1, [1, 2]]}, CLASSES) == "RV, RV+MYO"
+    assert annotation_title({"image": "a"}, CLASSES) == "nothing"
+
+
+def test_what_was_hidden_is_shown_as_truth():
+    item = {"annotated": [1], "drawn": [1, 2], "further_labels": [{"annotated": [], "drawn": [3]}]}
+    shown = unhidden(item)
+    assert shown["annotated"] == [1, 2]
+    assert shown["further_labels"][0]["annotated"] == [3]
+    assert item["annotated"] == [1]
+
+
+def test_rows_without_truth_or_label(tmp_path):
+    image, known = np.random.default_rng(0).normal(size=(16, 16)), np.full((16, 16), 4)
+    rows = [Example("a", image, known, None, known % 4), Example("b", image, None, known % 4, known % 4)]
+    plot_overlays(rows, CLASSES, tmp_path / "overlays.png")
+    assert imread(tmp_path / "overlays.png").std() > 0.01
