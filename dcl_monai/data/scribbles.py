@@ -38,7 +38,9 @@ EXTENT = (0.6, 1.0)  # share of the longest curve that is drawn
 MEANDER = 4.0  # how much dearer than the cheapest a random place may be; 0 gives the same curve every time
 THICK = 4.0  # depth of structures in which a stroke may be two pixels wide
 SMOOTHING = 1.5  # standard deviation, in pixels
-BACKGROUND_DISTANCE = (0.05, 0.12)  # of the stroke around the foreground, in shares of the shorter side of the slice
+# Strokes around the foreground, near and far, in shares of the shorter side of the slice. Near ones alone leave a
+# network free to draw what it likes in the rest of the image.
+BACKGROUND_DISTANCES = ((0.05, 0.12), (0.2, 0.3), (0.4, 0.5))
 BACKGROUND_BAND = 0.025  # half the width of the band in which it runs, likewise
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
@@ -153,7 +155,7 @@ def draw_scribbles(class_map: np.ndarray, shown: Sequence[int], seed: int, blank
 
     Args:
         class_map: class index of every voxel, shape (H, W[, D]).
-        shown: classes of which strokes are drawn; class 0 is the background, whose stroke runs around the others.
+        shown: classes of which strokes are drawn; class 0 is the background, whose strokes run around the others.
         seed: seed of the strokes.
         blank: value off every stroke.
 
@@ -167,25 +169,26 @@ def draw_scribbles(class_map: np.ndarray, shown: Sequence[int], seed: int, blank
             mask = volume[..., k] == j
             if mask.any():
                 rng = np.random.default_rng([seed, k, j])
-                if j == BACKGROUND:
-                    mask = band_around(~mask, rng)
-                strokes[draw_strokes(mask, rng), k] = j
+                for part in bands_around(~mask, rng) if j == BACKGROUND else [mask]:
+                    strokes[draw_strokes(part, rng), k] = j
     return strokes.reshape(class_map.shape)
 
 
-def band_around(foreground: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The ring in which the background's stroke runs: around the foreground, or around somewhere if there is none."""
+def bands_around(foreground: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """The rings in which the background's strokes run: around the foreground, or around somewhere if there is none."""
     side = min(foreground.shape)
     if not foreground.any():
         place = tuple(int(rng.uniform(0.4, 0.6) * size) for size in foreground.shape)
         foreground = np.zeros_like(foreground)
         foreground[place] = True
     distance = ndimage.distance_transform_edt(~foreground)
-    # where the foreground fills the slice, the stroke runs through the middle of what is left
-    radius = max(1.0, min(rng.uniform(*BACKGROUND_DISTANCE) * side, distance.max() / 2))
-    half = max(1.0, min(BACKGROUND_BAND * side, radius / 2))
-    band: np.ndarray = (distance > 0) & (abs(distance - radius) <= half)
-    return band
+    for number, near_and_far in enumerate(BACKGROUND_DISTANCES):
+        radius = rng.uniform(*near_and_far) * side
+        if number == 0:  # where the foreground fills the slice, the stroke runs through the middle of what is left
+            radius = max(1.0, min(radius, distance.max() / 2))
+        half = max(1.0, min(BACKGROUND_BAND * side, radius / 2))
+        if radius + half <= distance.max() or number == 0:
+            yield (distance > 0) & (abs(distance - radius) <= half)
 
 
 def draw_strokes(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:

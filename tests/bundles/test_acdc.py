@@ -20,6 +20,7 @@ import torch
 from matplotlib.image import imread
 from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 
+from dcl_monai.data import acdc_document
 from dcl_monai.utils.errors import find_user_error
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,9 @@ def command(config: str, cwd: Path, run_id: str | None = "training", **override:
 
 def run(*args: object, cwd: Path = ROOT, **kwargs: object) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command(*args, cwd=cwd, **kwargs), cwd=cwd, capture_output=True, text=True, env=environment)
+    return subprocess.run(
+        command(*args, cwd=cwd, **kwargs), cwd=cwd, capture_output=True, text=True, encoding="utf-8", env=environment
+    )
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +66,8 @@ class TestTraining:
         assert len(rows) == 4
         assert set(rows[0]) == {"dataset", "subject", "phase", "case", "RV", "MYO", "LV", "whole heart"}
         assert list((output / "tensorboard").iterdir())
-        assert (output / "history.csv").read_text().count("\n") == 5
-        datalist = json.loads((output / "datalist.json").read_text())
+        assert (output / "history.csv").read_text(encoding="utf-8").count("\n") == 5
+        datalist = json.loads((output / "datalist.json").read_text(encoding="utf-8"))
         assert all(len(item["annotated"]) == 1 for item in datalist["training"])
         assert f"datalist {datalist['hash'][:12]}" in log
 
@@ -113,7 +116,7 @@ class TestTraining:
 
 
 def completed_epochs(history: Path) -> int:
-    return history.read_text().count("\n") - 1 if history.exists() else 0
+    return history.read_text(encoding="utf-8").count("\n") - 1 if history.exists() else 0
 
 
 def assert_same_run(output: Path, expected: Path) -> None:
@@ -121,7 +124,7 @@ def assert_same_run(output: Path, expected: Path) -> None:
     for name in ("model.pt", "checkpoint.pt"):
         assert_same(torch.load(output / name, weights_only=True), torch.load(expected / name, weights_only=True), name)
     for name in ("history.csv", "test_dice.csv"):
-        assert (output / name).read_text() == (expected / name).read_text()
+        assert (output / name).read_text(encoding="utf-8") == (expected / name).read_text(encoding="utf-8")
 
 
 def assert_same(a: object, b: object, where: str) -> None:
@@ -162,7 +165,7 @@ class TestBundle:
             "train.json",
         ):
             assert (BUNDLE / name).is_file(), name
-        metadata = json.loads((BUNDLE / "configs" / "metadata.json").read_text())
+        metadata = json.loads((BUNDLE / "configs" / "metadata.json").read_text(encoding="utf-8"))
         required = (
             "schema version monai_version pytorch_version numpy_version required_packages_version "
             "task description authors copyright network_data_format"
@@ -231,7 +234,7 @@ class TestBundle:
             "--network_def#compnet#features",
             features,
         ]
-        done = subprocess.run(line, capture_output=True, text=True)
+        done = subprocess.run(line, capture_output=True, text=True, encoding="utf-8")
         assert done.returncode == 0, done.stderr[-3000:]
         parser = ConfigParser()
         parser.read_config("bundles/acdc/configs/inference.json")
@@ -266,7 +269,9 @@ class TestBundle:
             **settings,
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        assert (tmp_path / "test_dice.csv").read_text() == (output / "test_dice.csv").read_text()
+        assert (tmp_path / "test_dice.csv").read_text(encoding="utf-8") == (output / "test_dice.csv").read_text(
+            encoding="utf-8"
+        )
 
     def test_inference_keeps_the_geometry(self, trained, synthetic_acdc, tmp_path):
         """The model brings its settings along: grid, classes and network are not those of the bundle."""
@@ -335,13 +340,15 @@ class TestBadInput:
     def test_shapes_differ(self, parse, data):
         path = self.spoil(data, "patient002_frame01_gt.nii.gz", lambda array: array[:-1])
         message = self.message(parse(dataset_dir=str(data)))
-        assert message.startswith(f"{path}: shape ")
+        assert message.startswith(f"{path} (label of ")
+        assert ": shape " in message
         assert "Resample" in message
 
     def test_affines_differ(self, parse, data):
         path = self.spoil(data, "patient002_frame01_gt.nii.gz", lambda array: array, shift=5.0)
         message = self.message(parse(dataset_dir=str(data)))
-        assert message.startswith(f"{path}: its affine differs")
+        assert message.startswith(f"{path} (label of ")
+        assert ": its affine differs" in message
 
     def test_unreadable_file(self, parse, data):
         path = data / "patient002" / "patient002_frame01.nii.gz"
@@ -349,9 +356,12 @@ class TestBadInput:
         message = self.message(parse(dataset_dir=str(data)))
         assert message.startswith(f"{path}: cannot be read")
 
-    def test_class_annotated_nowhere(self, parse):
-        message = self.message(parse(classes=["background", "RV", "MYO", "LV", "LA"], split=[4, 4, 4]))
-        assert "annotated in no training image" in message
+    def test_class_annotated_nowhere(self, parse, synthetic_acdc, tmp_path):
+        document = acdc_document(synthetic_acdc)
+        document["classes"].append("LA")
+        (tmp_path / "own.json").write_text(json.dumps(document))
+        message = self.message(parse(datalist=str(tmp_path / "own.json")))
+        assert "class 'LA' is annotated in no training image, and nothing tells it from 'background'" in message
 
     def test_class_annotated_in_one_subject_only(self, parse):
         message = self.message(parse(split=[4, 4, 4]))

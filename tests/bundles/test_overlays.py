@@ -92,7 +92,7 @@ def test_full_annotation_as_several_partial_images(parse):
 
 
 def test_paper_settings(parse):
-    paper = json.loads((ROOT / "configs" / "paper.json").read_text())
+    paper = json.loads((ROOT / "configs" / "paper.json").read_text(encoding="utf-8"))
     assert paper["pixdim"] == [1.37, 1.37, -1]
     assert paper["spatial_size"] == [212, 212, -1]
     parser = parse("configs/paper.json", **SMALL_PAPER)

@@ -31,7 +31,9 @@ def train(folder: Path, settings: dict[str, object], datalist: Path, **override:
         settings | {"output_dir": str(folder), "model_file": str(folder / "model.pt")} | override
     ).items():
         line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
     return done.stdout + done.stderr
 
 
@@ -45,7 +47,7 @@ def hospitals(synthetic_acdc, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("hospitals")
     script = [sys.executable, ROOT / "docs/examples/split_acdc.py", synthetic_acdc, out]
     subprocess.run(script, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    content = yaml.safe_load((ROOT / "docs/examples/hearts.yaml").read_text())
+    content = yaml.safe_load((ROOT / "docs/examples/hearts.yaml").read_text(encoding="utf-8"))
     # four subjects each: two are trained on
     (out / "hearts.yaml").write_text(yaml.safe_dump(content | {"split": [2, 1, 1]}))
     return out / "hearts.yaml"
@@ -53,9 +55,11 @@ def hospitals(synthetic_acdc, tmp_path_factory) -> Path:
 
 class TestThreeHospitals:
     def test_the_file_is_the_one_in_the_docs(self):
-        shown = re.search(r"```yaml\n(classes: .*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
+        shown = re.search(r"```yaml\n(classes: .*?)```", (ROOT / "docs/data.md").read_text(encoding="utf-8"), re.DOTALL)
         assert shown
-        assert yaml.safe_load(shown[1]) == yaml.safe_load((ROOT / "docs/examples/hearts.yaml").read_text())
+        assert yaml.safe_load(shown[1]) == yaml.safe_load(
+            (ROOT / "docs/examples/hearts.yaml").read_text(encoding="utf-8")
+        )
 
     def test_check(self, hospitals, capsys):
         assert main(["check", str(hospitals)]) == 0

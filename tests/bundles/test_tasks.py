@@ -44,7 +44,9 @@ def run(*words: str, **override: object) -> str:
     line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", *words]
     for key, value in override.items():
         line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -72,7 +74,7 @@ def test_training(trained, bundle):
     assert set(CLASSES[bundle]) < set(row)
     assert row["whole heart"]
     assert (trained[bundle] / "overlays.png").exists()
-    history = (trained[bundle] / "history.csv").read_text().splitlines()
+    history = (trained[bundle] / "history.csv").read_text(encoding="utf-8").splitlines()
     assert len(history) == 3
     state = torch.load(trained[bundle] / "model.pt", weights_only=True)["model"]
     assert state["bank.valid"].shape == (len(CLASSES[bundle]), 2)  # with background, without the whole heart

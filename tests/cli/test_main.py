@@ -35,6 +35,8 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
 
 
 def test_module_runs():
-    done = subprocess.run([sys.executable, "-m", "dcl_monai", "--help"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "dcl_monai", "--help"], capture_output=True, text=True, encoding="utf-8"
+    )
     assert done.returncode == 0
     assert all(command in done.stdout for command in COMMANDS)

@@ -99,7 +99,7 @@ class TestDrawScribbles:
         for k in range(volume.shape[-1]):
             for j in np.unique(volume[..., k]):
                 stroke = strokes[..., k] == j
-                assert ndimage.label(stroke, np.ones((3, 3)))[1] == 1
+                assert 1 <= ndimage.label(stroke, np.ones((3, 3)))[1] <= (1 if j else 8), "far rings leave the slice"
                 assert not ndimage.binary_erosion(stroke, np.ones((3, 3))).any(), "three pixels wide"
 
     @pytest.mark.parametrize("seed", range(5))
@@ -123,11 +123,12 @@ class TestDrawScribbles:
         assert len(np.unique(angles // 30)) >= 7
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_background_runs_around_the_foreground(self, volume, seed):
+    def test_background_runs_around_the_foreground_near_and_far(self, volume, seed):
         strokes = draw_scribbles(volume, (0,), seed)
-        distance = ndimage.distance_transform_edt(volume[..., 0] == 0)[strokes[..., 0] == 0]
-        assert distance.min() > 1
-        assert distance.max() < 20
+        distance = ndimage.distance_transform_edt(volume[..., 0] == 0)
+        drawn = distance[strokes[..., 0] == 0]
+        assert 1 < drawn.min() < 20
+        assert drawn.max() > 0.35 * distance.max()
         assert (strokes[..., 3] == 0).sum() > 10, "a slice without foreground has a stroke as well"
 
     def test_parts_of_a_structure(self):
@@ -215,7 +216,7 @@ class TestScribbleItems:
         crescent = {"values": {0: [0], 5: [1], 6: [0], 7: [0]}, "annotated": [[1]]}
         (item,), _ = scribble_items([items[0] | crescent | {"further_labels": [rest]}], 4, tmp_path / "strokes")
         strokes = self.read(item)
-        assert set(np.unique(strokes)) == {1, 2, 3, 255}
+        assert set(np.unique(strokes)) == {0, 1, 2, 3, 255}  # what is in none of the masks is background
         assert np.array_equal(strokes[strokes != 255], volume[strokes != 255])
         assert "further_labels" not in item
 

@@ -44,6 +44,7 @@ def results(tmp_path_factory) -> list[dict[str, str | None]]:
             env=os.environ | group | {"RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": str(ROOT)},
             stderr=subprocess.PIPE,
             text=True,
+            encoding="utf-8",
         )
         for rank in range(RANKS)
     ]

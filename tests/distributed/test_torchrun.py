@@ -77,7 +77,9 @@ def torchrun(data) -> Callable[..., subprocess.CompletedProcess[str]]:
             line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
         folders = f"{ROOT}{os.pathsep}{Path(__file__).parent}"
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": folders}
-        return subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            line, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=300
+        )
 
     return run
 

@@ -275,7 +275,9 @@ class TestCommand:
         line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", "--config_file", str(CONFIG)]
         settings = {"dataset_dir": folders[0], "output_dir": folders[1], "model_file": model} | override
         line += [word for key, value in settings.items() for word in (f"--{key}", str(value))]
-        return subprocess.run(line, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        return subprocess.run(
+            line, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
+        )
 
     def test_broken_file(self, folders, conditional_model):
         """One line and exit code 1, after all is written; the model brings its settings along."""

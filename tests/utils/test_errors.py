@@ -13,7 +13,9 @@ from dcl_monai.utils.errors import find_user_error
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
     program = f"from dcl_monai.utils import DataError, report_user_errors\nreport_user_errors()\n{body}\n"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8", check=False
+    )
 
 
 WRAPPED = """
