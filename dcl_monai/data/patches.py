@@ -69,21 +69,17 @@ class CandidateSampler(Sampler[int]):
     Draw items so that every class is seen often enough: a class at random, then an item in which it is drawn.
 
     An item shows a class where a voxel's candidate set is that class alone. Half of the draws are of any item, so that
-    nothing is left out, unlabelled images included.
+    nothing is left out, unlabelled images included. Like torch's own samplers it draws from torch's generator, which
+    :class:`dcl_monai.handlers.EpochSeed` seeds anew for every epoch and rank.
 
     Args:
         items: items with ``label`` codes and their ``sets``, such as a :class:`PatchDataset`.
         num_classes: number of classes m.
         num_samples: draws per epoch, default: one for every item.
-        seed: seed; every epoch draws anew, the same on every machine.
     """
 
-    def __init__(
-        self, items: Sequence[Mapping[str, Any]], num_classes: int, num_samples: int | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, items: Sequence[Mapping[str, Any]], num_classes: int, num_samples: int | None = None) -> None:
         self.num_samples = len(items) if num_samples is None else num_samples
-        self.seed = seed
-        self.epoch = 0
         self.everything = len(items)
         self.showing: list[list[int]] = [[] for _ in range(num_classes)]
         for index in range(len(items)):
@@ -93,15 +89,11 @@ class CandidateSampler(Sampler[int]):
                 if 1 << j in drawn:
                     self.showing[j].append(index)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the draws of an epoch; see :class:`dcl_monai.handlers.EpochSeed`."""
-        self.epoch = epoch
-
     def __len__(self) -> int:
         return self.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        rng = np.random.default_rng((self.seed, self.epoch))
+        rng = np.random.default_rng(int(torch.randint(2**62, ())))
         classes = [members for members in self.showing if members]
         for _ in range(self.num_samples):
             if not classes or rng.random() < 0.5:

@@ -58,13 +58,14 @@ class TestSampler:
         assert counts[90:].min() > 400
         assert counts[:90].min() > 0
 
-    def test_epochs_differ_and_repeat(self):
-        sampler = self.make(seed=3)
-        first, again = list(sampler), list(sampler)
-        assert first == again
+    def test_epochs_differ_and_repeat_with_the_seed(self):
+        sampler = self.make()
+        torch.manual_seed(3)
+        first, second = list(sampler), list(sampler)
         assert len(first) == len(sampler) == 92
-        sampler.set_epoch(1)
-        assert list(sampler) != first
+        assert first != second
+        torch.manual_seed(3)
+        assert [list(sampler), list(sampler)] == [first, second]
 
     def test_unlabelled_items_alone(self):
         nothing = {"label": torch.zeros(1, 2), "sets": (0b111,)}
