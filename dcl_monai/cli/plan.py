@@ -1,0 +1,95 @@
+"""Set up a network from the data, as nnU-Net does: write an overlay for a bundle, and a table that explains it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from pathlib import Path
+
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import write_atomic
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
+    parser.add_argument(
+        "--memory",
+        type=_positive_float,
+        default=8.0,
+        metavar="GB",
+        help="memory of the device that will train (default: 8)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=["cpu", "cuda"],
+        help="what will train; CUDA trains in mixed precision and needs less (default: CUDA if this machine has it)",
+    )
+    parser.add_argument(
+        "--dims", type=int, choices=[2, 3], help="2: slices, 3: volumes (default: slices if they are thick and few)"
+    )
+    parser.add_argument(
+        "--modality",
+        choices=["ct", "mr"],
+        help="ct: intensities by the data set; mr: by the image (default: ct if every image has values of air)",
+    )
+    parser.add_argument("--out", type=Path, help="overlay to write (default: <file>_plan.json beside the file)")
+    parser.add_argument(
+        "--workers", type=_positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the overlay and its table if they exist")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the data, plan, write overlay and table, and say how to train."""
+    # networks and losses take a while to import, and other commands do without
+    import torch
+
+    from dcl_monai.data import datalist_hash, load_datalist
+    from dcl_monai.planning import as_json, as_table, make_overlay, make_plan, take_fingerprint
+
+    out: Path = arguments.out or arguments.file.with_name(f"{arguments.file.stem}_plan.json")
+    table = out.with_suffix(".txt")
+    refuse_output(out, table, arguments.file, arguments.force)
+    datalist = load_datalist(arguments.file)
+    fingerprint = take_fingerprint(datalist, arguments.workers)
+    device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    ct = None if arguments.modality is None else arguments.modality == "ct"
+    plan = make_plan(fingerprint, arguments.memory, device, arguments.dims, ct)
+    overlay, text = make_overlay(plan, datalist_hash(datalist)), as_table(plan, fingerprint, str(arguments.file))
+    write_atomic(out, as_json(overlay))
+    write_atomic(table, text)
+    files = f"['{overlay['plan']['bundle']}/train.json','{out}']"
+    print(f"{text}\noverlay: {out}\nthis table: {table}\nnext:")
+    print(
+        f'  python -m monai.bundle run training --config_file "{files}" --datalist {shlex.quote(str(arguments.file))}'
+    )
+    return 0
+
+
+def refuse_output(out: Path, table: Path, source: Path, force: bool) -> None:
+    """Refuse an output that is no JSON file, or that would replace something unasked."""
+    if out.suffix.lower() != ".json":
+        raise DataError(f"{out}: the overlay is written as JSON; give a name that ends in .json.")
+    if out.resolve() == source.resolve():
+        raise DataError(f"{out}: is the list of the data itself; choose another name for the overlay.")
+    for path in (out, table):
+        if path.exists() and not force:
+            raise DataError(f"{path}: exists already. Choose another name with --out, or replace it with --force.")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _positive_float(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise ValueError
+    return number

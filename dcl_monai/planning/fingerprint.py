@@ -1,0 +1,153 @@
+"""What a plan needs to know of the data: sizes, voxel sizes, and the grey values of what is annotated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcl_monai.data.check import CaseRecord, FileRecord, find_problems
+from dcl_monai.data.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
+from dcl_monai.data.datalist import annotation_table, annotations_of
+from dcl_monai.utils import DataError
+
+__all__ = ["Fingerprint", "take_fingerprint"]
+
+SAMPLES = 4096
+"""Grey values that are kept of each image: every image counts the same, however large its structures are."""
+AIR = -500.0
+"""CT shows air, about -1000 HU; no other modality that we know of has values below this."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """
+    What is kept of an image beside its record.
+
+    Args:
+        record: its record, as `check` has it.
+        minimum: smallest grey value.
+        foreground: sorted grey values of the voxels that are known not to be background; :data:`SAMPLES` or none.
+        reach: per axis, how far from the middle of the image in mm the farthest of these voxels lies.
+    """
+
+    record: FileRecord
+    minimum: float
+    foreground: np.ndarray
+    reach: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """
+    The training images of a datalist.
+
+    Args:
+        classes: class names, background first.
+        shapes: sizes in voxels, (n, 3).
+        spacings: voxel sizes in mm, (n, 3).
+        reaches: how far from the middle of the image in mm something annotated lies, (n, 3).
+        minima: smallest grey value of every image.
+        foreground: grey values of annotated structures, as many of every image that has any.
+    """
+
+    classes: tuple[str, ...]
+    shapes: np.ndarray
+    spacings: np.ndarray
+    reaches: np.ndarray
+    minima: np.ndarray
+    foreground: np.ndarray
+
+    @property
+    def looks_like_ct(self) -> bool:
+        """Whether every image has values that only CT has."""
+        return bool((self.minima <= AIR).all())
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        """Mean, standard deviation and percentiles 0.5 and 99.5 of annotated structures."""
+        low, high = np.percentile(self.foreground, [0.5, 99.5])
+        return {
+            "mean": float(self.foreground.mean()),
+            "std": float(self.foreground.std()),
+            "percentile_00_5": float(low),
+            "percentile_99_5": float(high),
+        }
+
+
+def take_fingerprint(datalist: Mapping[str, Any], workers: int = 1, progress: bool = True) -> Fingerprint:
+    """
+    Read every file of a datalist once, for the check and for the fingerprint.
+
+    Args:
+        datalist: the datalist, see :mod:`dcl_monai.data.datalist`.
+        workers: processes that read, see :func:`~dcl_monai.data.check.inspect_datalist`.
+        progress: whether to show a progress bar, if there is a terminal.
+
+    Returns:
+        the fingerprint of the training images; validation and test images are only checked.
+
+    Raises:
+        DataError: for what `check` refuses, in its words; for a class that fewer than two training subjects show, which
+            training with conditions refuses; and for images that are no volumes.
+    """
+    samples = read_datalist(datalist, sample_files, workers, progress)
+    records = describe_all(datalist, {key: sample.record for key, sample in samples.items()})
+    refuse(datalist, records)
+    training = list({files_of(item): samples[files_of(item)] for item in datalist["training"]}.values())
+    for sample in training:
+        if len(sample.record.shape) != 3:
+            raise DataError(
+                f"{sample.record.image}: has shape {sample.record.shape}, but the bundles train on volumes (H, W, D). "
+                "Stack the slices of a subject into one file."
+            )
+    return Fingerprint(
+        classes=tuple(datalist["classes"]),
+        shapes=np.array([sample.record.shape for sample in training]),
+        spacings=np.array([sample.record.spacing for sample in training]),
+        reaches=np.array([sample.reach for sample in training]),
+        minima=np.array([sample.minimum for sample in training]),
+        foreground=np.concatenate([sample.foreground for sample in training]),
+    )
+
+
+def refuse(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> None:
+    """Raise the first mistake that `check` finds, or that the default method would refuse."""
+    problems = find_problems(datalist, records)
+    fatal = [p for p in problems if p.severity == "error" or "needs two" in p.message]
+    if fatal:
+        more = f" (and {len(fatal) - 1} more, see python -m dcl_monai check)" if len(fatal) > 1 else ""
+        raise DataError(fatal[0].message + more)
+
+
+def sample_files(job: Job) -> Sample:
+    """Read the files of an item, see :func:`~dcl_monai.data.check.reading.read_files`."""
+    record, pixels, labels = read_arrays(job)
+    item, num_classes = job
+    nothing = Sample(record, 0.0, np.zeros(0, np.float32), (0.0,) * len(record.shape))
+    if not pixels.size or any(problem.severity == "error" for problem in record.problems):
+        return nothing  # it will be refused
+    inside = np.zeros(pixels.shape[1:], dtype=bool)
+    for annotation, label in zip(annotations_of(item), labels, strict=True):
+        # what one annotation excludes from the background, no other brings back
+        table = annotation_table(annotation, num_classes)
+        inside |= np.isin(label, [value for value, bits in table.items() if not bits & 1])
+    minimum = float(pixels.min())
+    if not inside.any():
+        return Sample(record, minimum, nothing.foreground, nothing.reach)
+    values = np.sort(pixels[0][inside]).astype(np.float32)
+    # evenly spaced in their order, so that few of them have the percentiles of all
+    chosen = values[np.rint(np.linspace(0, len(values) - 1, SAMPLES)).astype(int)]
+    return Sample(record, minimum, chosen, reach(inside, record.spacing))
+
+
+def reach(inside: np.ndarray, spacing: Sequence[float]) -> tuple[float, ...]:
+    """How far from the middle of an image, along every axis and in mm, the voxels that are ``inside`` reach."""
+    result = []
+    for axis, size in enumerate(spacing):
+        places = np.flatnonzero(inside.any(axis=tuple(k for k in range(inside.ndim) if k != axis)))
+        middle = inside.shape[axis] / 2
+        result.append(float(max(middle - places[0], places[-1] + 1 - middle) * size))
+    return tuple(result)

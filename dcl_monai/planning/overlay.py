@@ -1,0 +1,161 @@
+"""A plan as an overlay for a bundle, and as a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dcl_monai import __version__
+from dcl_monai.utils import DataError
+
+from .fingerprint import Fingerprint
+from .planner import GB, Plan
+from .rules import ANISOTROPY
+
+__all__ = ["as_json", "as_table", "check_plan", "make_overlay"]
+
+BUNDLES = {2: "bundles/acdc", 3: "bundles/mmwhs"}
+"""Bundle that a plan is merged over, by its dimensions; bundles/mscmr is one of slices, too."""
+
+
+def make_overlay(plan: Plan, datalist_hash: str) -> dict[str, Any]:
+    """
+    The overlay of a plan, to be merged over the ``train.json`` of :data:`BUNDLES`.
+
+    Args:
+        plan: the plan.
+        datalist_hash: hash of the data that it was made from.
+    """
+    free = [-1] * (3 - plan.dims)
+    overlay: dict[str, Any] = {
+        "+imports": ["$from dcl_monai.planning import check_plan"],
+        "+initialize": ["$check_plan(@plan, @spatial_dims)"],
+        "plan": {
+            "made_by": f"dcl-monai {__version__}",
+            "datalist": datalist_hash[:12],
+            "spatial_dims": plan.dims,
+            "bundle": BUNDLES[plan.dims],
+            "memory_gb": plan.budget / GB,
+            "device": plan.device,
+        },
+        "pixdim": [*plan.spacing[: plan.dims], *free],
+        "spatial_size": [*plan.topology.patch_size, *free],
+        "intensity": plan.intensity,
+        "batch_size": plan.batch_size,
+        "bank_size": plan.bank_size,
+        "network_def": {
+            "_target_": "dcl_monai.networks.DCLNet",
+            "compnet": {
+                "_target_": "dcl_monai.networks.CompNet",
+                **plan.network,
+                "num_classes": "@num_classes",
+                "conditional": "$as_bool(@conditional)",
+            },
+        },
+        "criterion": {"_target_": "dcl_monai.losses.DeepSupervision", "loss": "@loss"},
+        "train#trainer#loss_function": "@criterion",
+    }
+    axis = coarse_axis(plan)
+    if axis is not None:  # out of the plane, a turn by voxels would shear what is in it
+        angles = [0.2 if k == axis else 0.0 for k in range(3)]
+        overlay["train#augmentation#transforms#0#rotate_range"] = angles
+    return overlay
+
+
+def coarse_axis(plan: Plan) -> int | None:
+    """The axis of a volume whose voxels are much longer than the others, if there is one."""
+    worst = int(np.argmax(plan.spacing))
+    coarse = plan.spacing[worst] > ANISOTROPY * max(np.delete(plan.spacing, worst))
+    return worst if plan.dims == 3 and coarse else None
+
+
+def check_plan(plan: Mapping[str, Any], spatial_dims: int) -> None:
+    """
+    Refuse a plan of volumes in a bundle of slices, and the reverse; every planned overlay calls it first.
+
+    Args:
+        plan: the entry ``plan`` of the overlay.
+        spatial_dims: that of the bundle.
+    """
+    if plan["spatial_dims"] != spatial_dims:
+        raise DataError(
+            f"this plan is one of {plan['spatial_dims']} dimensions, but the bundle has {spatial_dims}: merge it over "
+            f"{plan['bundle']}/train.json, or plan anew with --dims {spatial_dims}."
+        )
+
+
+def as_json(overlay: Mapping[str, Any]) -> str:
+    """An overlay as JSON to be read: one line per setting, lists of numbers in one piece."""
+
+    def write(value: Any, indent: str) -> str:
+        inner = indent + "    "
+        if isinstance(value, Mapping) and value and not _is_flat(value):
+            rows = [f"{inner}{json.dumps(key)}: {write(entry, inner)}" for key, entry in value.items()]
+            return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+        return json.dumps(value, ensure_ascii=False)
+
+    return write(overlay, "") + "\n"
+
+
+def _is_flat(value: Mapping[str, Any]) -> bool:
+    return len(json.dumps(value)) < 90
+
+
+def as_table(plan: Plan, fingerprint: Fingerprint, name: str) -> str:
+    """A plan as a table in plain text: what was found, what was decided, and why."""
+    topology, dims = plan.topology, plan.dims
+    median = np.median(fingerprint.spacings, axis=0)
+    steps = len(fingerprint.shapes) * (plan.median_shape[2] if dims == 2 else 1) // plan.batch_size
+    rows = {
+        "data": f"{len(fingerprint.shapes)} training images, {len(fingerprint.classes)} classes",
+        "  voxel size": f"{_ranges(fingerprint.spacings)} mm, median {_size(median)}",
+        "  image size": f"{_ranges(fingerprint.shapes)}, median {_size(np.median(fingerprint.shapes, axis=0))}",
+    }
+    if len(fingerprint.foreground):
+        found = {key: f"{value:.4g}" for key, value in fingerprint.statistics.items()}
+        rows["  grey values"] = (
+            f"mean {found['mean']}, std {found['std']}, 0.5% {found['percentile_00_5']}, "
+            f"99.5% {found['percentile_99_5']} where a structure is annotated"
+        )
+    rows["network"] = f"{dims}D, for {BUNDLES[dims]}" + (" (or bundles/mscmr)" if dims == 2 else "")
+    decided = {
+        "grid": f"{_size(plan.spacing[:dims])} mm" + (" in plane, slices as they are" if dims == 2 else ""),
+        "median size on it": _size(plan.median_shape),
+        "spatial_size": _size(topology.patch_size) + (" of every slice" if dims == 2 else " per patch"),
+        "intensity": "each image to mean 0 and variance 1"
+        if plan.intensity is None
+        else "CT: clipped to {clip}, mean {mean:.4g}, std {std:.4g} of the data set".format(**plan.intensity),
+        "stages": f"{len(topology.strides)}, features {' '.join(map(str, plan.network['filters']))}",
+        "strides": "  ".join(map(_tight, topology.strides)),
+        "kernels": "  ".join(map(_tight, topology.kernels)),
+        "deep supervision": f"{plan.network['deep_supr_num'] + 1} heads",
+        "batch_size": f"{plan.batch_size}, {plan.batch_reason}",
+        "steps": f"about {steps} per epoch" + ("" if dims == 2 else ", if a patch holds a whole volume; else more"),
+        "memory": f"{plan.memory / GB:.2f} of {plan.budget / GB:g} GB on {plan.device}, estimated for stage 2"
+        + (" in mixed precision" if plan.device == "cuda" else ""),
+    }
+    rows |= {f"  {key}": value for key, value in decided.items()}
+    if plan.cut:
+        rows["note"] = (
+            f"annotated voxels of {plan.cut} training image(s) lie outside of `spatial_size`: give more memory"
+        )
+    if coarse_axis(plan) is not None:
+        rows["note"] = "coarse axis: random turns stay in the plane of the finer ones"
+    width = max(map(len, rows)) + 2
+    return f"plan for {name}\n" + "".join(f"{key:<{width}}{value}\n" for key, value in rows.items())
+
+
+def _size(numbers: Any) -> str:
+    return " x ".join(f"{number:.4g}" for number in numbers)
+
+
+def _tight(numbers: tuple[int, ...]) -> str:
+    return "x".join(map(str, numbers))
+
+
+def _ranges(rows: np.ndarray) -> str:
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    return " x ".join(f"{a:.4g}" if a == b else f"{a:.4g}-{b:.4g}" for a, b in zip(low, high, strict=True))

@@ -1,0 +1,166 @@
+"""A plan as its user runs it: from data to a trained network, and on to inference, which needs no plan."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+import torch
+import yaml
+from monai.bundle import ConfigWorkflow
+
+from dcl_monai.cli import main
+from dcl_monai.utils.errors import find_user_error
+
+ROOT = Path(__file__).parents[2]
+SUBJECTS = 6
+
+
+def run(*words: str, **override: object) -> str:
+    line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", *words]
+    for key, value in override.items():
+        line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
+    done = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory) -> Path:
+    """Six CTs of thick slices, of which each shows one of two structures, and a plan for volumes."""
+    folder = tmp_path_factory.mktemp("ct")
+    rng = np.random.default_rng(0)
+    for k in range(SUBJECTS):
+        label = np.zeros((16, 16, 5), np.uint8)
+        label[3:7, 4:12], label[9:14, 4:12] = 1, 2
+        image = np.where(label > 0, 100.0 * label, -1000.0) + rng.normal(0, 10, label.shape)
+        affine = np.diag([1.0, 1.0, 4.0, 1.0])
+        nib.save(nib.Nifti1Image(image.astype(np.float32), affine), folder / f"s{k}.nii.gz")
+        nib.save(nib.Nifti1Image(label, affine), folder / f"s{k}_label.nii.gz")
+    entry = {
+        "images": "{subject}.nii.gz",
+        "labels": "{subject}_label.nii.gz",
+        "values": {0: "background", 1: "liver", 2: "spleen"},
+    }
+    content = {"classes": ["background", "liver", "spleen"], "split": [4, 1, 1], "datasets": {"ct": entry}}
+    (folder / "my.yaml").write_text(yaml.safe_dump(content))
+    assert main(["plan", str(folder / "my.yaml"), "--memory", "2", "--device", "cpu", "--dims", "3"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(planned) -> Path:
+    output = planned / "out"
+    run(
+        "run",
+        "training",
+        config_file=str(["bundles/mmwhs/train.json", str(planned / "my_plan.json")]),
+        datalist=str(planned / "my.yaml"),
+        output_dir=str(output),
+        model_file=str(output / "model.pt"),
+        stage1_epochs=1,
+        stage2_epochs=1,
+        bank_size=2,
+        device="$torch.device('cpu')",
+        **{"network_def#compnet#filters": [4, 4, 4]},
+    )
+    return output
+
+
+def test_plan_of_the_data(planned):
+    plan = json.loads((planned / "my_plan.json").read_text(encoding="utf-8"))
+    assert plan["network_def"]["compnet"]["strides"] == [[1, 1, 1], [2, 2, 1], [2, 2, 1]]
+    assert plan["network_def"]["compnet"]["kernel_size"][0] == [3, 3, 1]
+    assert plan["network_def"]["compnet"]["divisor"] == [4, 4, 1]
+    assert (
+        60 < plan["intensity"]["clip"][0] < 100 < plan["intensity"]["mean"] < 200 < plan["intensity"]["clip"][1] < 240
+    )
+
+
+def test_training(planned, trained):
+    with (trained / "test_dice.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert {"liver", "spleen"} < set(row)
+    assert len((trained / "history.csv").read_text(encoding="utf-8").splitlines()) == 3
+    settings = torch.load(trained / "model.pt", weights_only=True)["settings"]
+    plan = json.loads((planned / "my_plan.json").read_text(encoding="utf-8"))
+    assert settings["spatial_size"] == plan["spatial_size"]
+    assert settings["intensity"] == plan["intensity"]
+    assert settings["network"]["divisor"] == [4, 4, 1]
+
+
+def test_inference_needs_no_plan(planned, trained, tmp_path, monkeypatch):
+    """The model file knows its network, and how grey values are scaled."""
+    monkeypatch.chdir(ROOT)
+    model = str(trained / "model.pt")
+    workflow = ConfigWorkflow(
+        config_file="bundles/mmwhs/configs/inference.json",
+        logging_file=False,
+        workflow_type="infer",
+        model_file=model,
+        dataset_dir=str(planned),
+        output_dir=str(tmp_path),
+        pattern="s?.nii.gz",
+        device="$torch.device('cpu')",
+        contact_sheet=False,
+    )
+    workflow.initialize()
+    intensity = json.loads((planned / "my_plan.json").read_text(encoding="utf-8"))["intensity"]
+    image = workflow.parser.get_parsed_content("dataset")[0]["image"]
+    for limit, found in zip(intensity["clip"], (image.min(), image.max()), strict=True):
+        assert float(found) == pytest.approx((limit - intensity["mean"]) / intensity["std"], abs=1e-4)
+    workflow.run()
+    masks = sorted(tmp_path.glob("*_seg.nii.gz"))
+    assert len(masks) == SUBJECTS
+    assert nib.load(masks[0]).shape == (16, 16, 5)
+
+
+@pytest.mark.parametrize("bundle", ["acdc", "mscmr"])
+def test_plan_of_volumes_is_refused_by_a_bundle_of_slices(planned, bundle, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    workflow = ConfigWorkflow(
+        config_file=[f"bundles/{bundle}/train.json", str(planned / "my_plan.json")],
+        logging_file=False,
+        workflow_type="train",
+        datalist=str(planned / "my.yaml"),
+    )
+    with pytest.raises(RuntimeError) as caught:
+        workflow.initialize()
+    assert "merge it over bundles/mmwhs/train.json" in str(find_user_error(caught.value))
+
+
+def test_plan_of_slices_trains(planned, tmp_path, monkeypatch):
+    """The same data as slices, over bundles/acdc: DynUNet with deep supervision in place of its BasicUNet."""
+    plan = tmp_path / "slices.json"
+    words = ["--memory", "2", "--device", "cpu", "--dims", "2", "--out", str(plan)]
+    assert main(["plan", str(planned / "my.yaml"), *words]) == 0
+    monkeypatch.chdir(ROOT)
+    workflow = ConfigWorkflow(
+        config_file=["bundles/acdc/train.json", str(plan)],
+        logging_file=False,
+        workflow_type="train",
+        run_id="training",
+        datalist=str(planned / "my.yaml"),
+        output_dir=str(tmp_path / "out"),
+        model_file=str(tmp_path / "out/model.pt"),
+        stage1_epochs=1,
+        stage2_epochs=1,
+        bank_size=2,
+        device="$torch.device('cpu')",
+        **{"network_def#compnet#filters": [4, 4, 4]},
+    )
+    workflow.initialize()
+    workflow.run()
+    assert (tmp_path / "out/test_dice.csv").exists()
+    settings = torch.load(tmp_path / "out/model.pt", weights_only=True)["settings"]
+    assert settings["network"]["backbone"] == "DynUNet"
+    assert settings["spatial_size"] == [16, 16, -1]

@@ -1,0 +1,125 @@
+"""Labels as a MONAI Label server stores them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+import torch
+from monai.transforms import Compose, LoadImaged
+
+from dcl_monai.candidates import candidate_sets, from_bits
+from dcl_monai.transforms import LoadCandidatesd, StoredAnnotationd, stored_annotation
+from dcl_monai.utils import DataError
+
+CLASSES = ["background", "RV", "MYO", "LV"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Callable[..., Path]:
+    """Store a label as the server does, and return its path."""
+
+    def save(values: list[float], note: dict[str, Any] | None = None, name: str = "heart") -> Path:
+        path = tmp_path / "labels" / "final" / f"{name}.nii.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        array = np.array(values, dtype=np.float32).reshape(1, -1, 1)
+        for file in (path, tmp_path / path.name):
+            nib.save(nib.Nifti1Image(array, np.eye(4)), file)
+        if note is not None:
+            entry = {"image": {"ext": ".nii.gz"}, "labels": {"final": {"info": note, "ext": ".nii.gz"}}}
+            other = {"image": {"ext": ".nii.gz"}, "labels": {}}
+            objects = {"another": other, name: entry}
+            (tmp_path / "datastore_v2.json").write_text(json.dumps({"objects": objects}))
+        return path
+
+    return save
+
+
+def info(*segments: tuple[str, int]) -> dict[str, Any]:
+    return {"label_info": [{"name": name, "idx": idx} for name, idx in segments]}
+
+
+@pytest.mark.parametrize(
+    ("values", "note", "meaning", "annotated"),
+    [
+        # one segment of Slicer has the value 1, whichever structure it is
+        ([0, 1, 1, 0], info(("lv", 1)), {0: 0, 1: 3}, [3]),
+        ([0, 1, 2, 0], info(("lv", 1), ("rv", 2)), {0: 0, 1: 3, 2: 1}, [1, 3]),
+        # Slicer lists an empty segment for every structure: it was not drawn
+        ([0, 1, 1, 0], info(("rv", 1), ("myo", 2), ("lv", 3)), {0: 0, 1: 1, 2: 2, 3: 3}, [1]),
+        ([0, 0, 0, 0], info(("rv", 1), ("myo", 2), ("lv", 3)), {0: 0, 1: 1, 2: 2, 3: 3}, []),
+        # `idx` of a script, which keeps the model's values
+        ([0, 3, 3, 0], info(("LV", 3)), {0: 0, 3: 3}, [3]),
+        # Slicer counts its background segment in `idx`, but not in the file
+        ([0, 1, 3, 2], info(("rv", 2), ("myo", 3), ("lv", 4)), {0: 0, 1: 1, 2: 2, 3: 3}, [1, 2, 3]),
+        ([0, 1, 3, 2], info(("background", 0), ("rv", 1), ("myo", 2), ("lv", 3)), {0: 0, 1: 1, 2: 2, 3: 3}, [1, 2, 3]),
+        # a client that says it: absent, and hidden though drawn
+        ([0, 1, 1, 0], info(("rv", 1)) | {"annotated": ["RV", "LV"]}, {0: 0, 1: 1}, [1, 3]),
+        ([0, 1, 2, 0], {"annotated": ["rv"]}, {0: 0, 1: 1, 2: 2, 3: 3}, [1]),
+        # nothing said: class indices, and what is in the file
+        ([0, 0, 2, 0], {}, {0: 0, 1: 1, 2: 2, 3: 3}, [2]),
+        ([0, 0, 2, 0], None, {0: 0, 1: 1, 2: 2, 3: 3}, [2]),
+    ],
+)
+def test_meaning(store, values, note, meaning, annotated):
+    said = stored_annotation(store(values, note), CLASSES)
+    assert said == {"values": meaning, "annotated": annotated}
+
+
+@pytest.mark.parametrize(
+    ("values", "note", "message"),
+    [
+        ([0, 1], info(("tumour", 1)), "'tumour'.*knows RV, MYO, LV"),
+        ([0, 1], info(("rv", 1), ("RV", 2)), "twice"),
+        ([0, 2], info(("rv", 2), ("myo", 3)), "Delete the background"),
+        ([0, 5], info(("rv", 1)), r"value\(s\) \[5\].*1: RV"),
+        ([0, 7], None, r"value\(s\) \[7\]"),
+        ([0, 0.5], None, "whole numbers"),
+        ([0, 1], {"label_info": "rv"}, "label_info is damaged"),
+        ([0, 1], {"label_info": [{"idx": 1}]}, "label_info is damaged"),
+        ([0, 1], {"annotated": "rv"}, "list of names"),
+        ([0, 1], {"annotated": ["background"]}, "no structure that one draws"),
+    ],
+)
+def test_refuses(store, values, note, message):
+    path = store(values, note)
+    with pytest.raises(DataError, match=message) as error:
+        stored_annotation(path, CLASSES)
+    assert str(path) in str(error.value)
+
+
+def test_damaged_datastore(store, tmp_path):
+    path = store([0, 1], {})
+    for text in ("{", "[]", '{"objects": {"heart": 3}}'):
+        (tmp_path / "datastore_v2.json").write_text(text)
+        with pytest.raises(DataError, match=r"datastore_v2\.json: is damaged"):
+            stored_annotation(path, CLASSES)
+
+
+def test_damaged_label(store):
+    path = store([0, 1], {})
+    path.write_bytes(b"nothing")
+    with pytest.raises(DataError, match="cannot be read"):
+        stored_annotation(path, CLASSES)
+
+
+def test_candidate_sets_of_an_item_as_the_server_gives_it(store, tmp_path):
+    """The left ventricle alone, stored as 1: not the right ventricle, and nothing is background."""
+    label = store([0, 1, 1, 0], info(("lv", 1)))
+    chain = Compose(
+        [
+            StoredAnnotationd("label", CLASSES),
+            LoadImaged("image", ensure_channel_first=True),
+            LoadCandidatesd("label", len(CLASSES)),
+        ]
+    )
+    item = chain({"image": str(tmp_path / "heart.nii.gz"), "label": str(label)})
+    assert item["subject"] == "heart.nii.gz"
+    sets = [from_bits(bits) for bits in candidate_sets(item["label"])]
+    codes = torch.as_tensor(item["label"]).flatten().long().tolist()
+    assert [sets[code] for code in codes] == [(0, 1, 2), (3,), (3,), (0, 1, 2)]
