@@ -1,0 +1,114 @@
+"""The application: one case through the bundle, by MONAI Deploy's operators."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bundle import Bundle
+from cases import Case
+from dicom import SeriesLoaderOperator, SeriesToVolumeOperator
+from monai.deploy.conditions import CountCondition
+from monai.deploy.core import AppContext, Application, Image, IOType
+from monai.deploy.operators import (
+    DICOMSegmentationWriterOperator,
+    DICOMSeriesSelectorOperator,
+    IOMapping,
+    ModelInfo,
+    MonaiBundleInferenceOperator,
+)
+from monai.deploy.operators.dicom_seg_writer_operator import SegmentDescription
+from nifti import NiftiLoaderOperator, NiftiWriterOperator
+
+__all__ = ["SegmentationApp", "segment"]
+
+RULES = '{"selections": [{"name": "image", "conditions": {"Modality": "%s"}}]}'
+
+
+class SegmentationApp(Application):
+    """
+    Segment one case.
+
+    NIfTI: loader -> bundle -> writer. DICOM: loader -> selector -> volume -> bundle -> writers of NIfTI and DICOM SEG.
+
+    Args:
+        case: what to segment.
+        bundle: the model.
+        segments: descriptions of the segments, for DICOM.
+        label: NIfTI file to write.
+        folder: where to write the DICOM SEG, by a name that the stock writer chooses.
+    """
+
+    def __init__(
+        self, *args: Any, case: Case, bundle: Bundle, segments: list[SegmentDescription], label: Path, folder: Path
+    ) -> None:
+        self.case = case
+        self.bundle = bundle
+        self.segments = segments
+        self.label = label
+        self.folder = folder
+        super().__init__(*args)
+
+    def compose(self) -> None:
+        infer = MonaiBundleInferenceOperator(
+            self,
+            app_context=AppContext({"model": str(self.folder / "none")}),  # the operator takes models/model.ts itself
+            input_mapping=[IOMapping("image", Image, IOType.IN_MEMORY)],
+            output_mapping=[IOMapping("pred", Image, IOType.IN_MEMORY)],
+            bundle_path=self.bundle.folder,
+            name="infer",
+        )
+        is_nifti = self.case.kind == "nifti"
+        write = NiftiWriterOperator(
+            self,
+            path=self.label,
+            frames=self.case.frames,
+            source=self.case.files[0] if is_nifti else None,
+            name="write_nifti",
+        )
+        self.add_flow(infer, write, {("pred", "pred")})
+        if is_nifti:
+            count = CountCondition(self, self.case.frames)
+            load = NiftiLoaderOperator(self, count, path=self.case.files[0], name="load")
+            self.add_flow(load, infer, {("image", "image")})
+        else:
+            self.compose_dicom(infer)
+
+    def compose_dicom(self, infer: MonaiBundleInferenceOperator) -> None:
+        """The flow before and after inference that differs for DICOM."""
+        load = SeriesLoaderOperator(self, CountCondition(self, 1), files=self.case.files, name="load")
+        select = DICOMSeriesSelectorOperator(self, rules=RULES % self.bundle.modality, name="select")
+        volume = SeriesToVolumeOperator(self, name="volume")
+        write = DICOMSegmentationWriterOperator(
+            self,
+            segment_descriptions=self.segments,
+            model_info=ModelInfo("dcl-monai", self.bundle.name, self.bundle.version),
+            custom_tags={"SeriesDescription": "dcl-monai segmentation, for research only"},
+            output_folder=self.folder,
+            name="write_seg",
+        )
+        selected = ("study_selected_series_list", "study_selected_series_list")
+        self.add_flow(load, select, {("dicom_study_list", "dicom_study_list")})
+        self.add_flow(select, volume, {selected})
+        self.add_flow(volume, infer, {("image", "image")})
+        self.add_flow(infer, write, {("pred", "seg_image")})
+        self.add_flow(select, write, {selected})
+
+
+def segment(case: Case, bundle: Bundle, segments: list[SegmentDescription], output: Path) -> list[str]:
+    """
+    Run the application on a case, and put its outputs in place when all of them are there.
+
+    Returns:
+        paths of the outputs, relative to the folder.
+    """
+    targets = [output / name for name in case.outputs]
+    targets[0].parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output, prefix=".") as scratch:
+        label = Path(scratch, targets[0].name)
+        SegmentationApp(case=case, bundle=bundle, segments=segments, label=label, folder=Path(scratch)).run()
+        for path, target in zip([label, *Path(scratch).glob("*.dcm")], targets, strict=True):
+            os.replace(path, target)
+    return case.outputs

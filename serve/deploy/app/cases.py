@@ -1,0 +1,102 @@
+"""What there is to segment in a folder: NIfTI files, and DICOM series by phase."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bundle import Bundle
+from dicom import Slice, is_dicom, read_header, split_series
+from errors import DataError
+from limits import check_inside
+from nifti import check_nifti
+
+__all__ = ["Case", "find_cases"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    One thing to segment.
+
+    Args:
+        name: path relative to the folder, without the ending of an output.
+        files: a NIfTI file, or the slices of a series at one phase.
+        kind: ``nifti`` or ``dicom``.
+        frames: number of frames of a NIfTI file.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    kind: str
+    frames: int = 1
+
+    @property
+    def outputs(self) -> list[str]:
+        """Paths of the outputs, relative to their folder."""
+        if self.kind == "nifti":
+            stem, dot, ending = self.name.rpartition(".nii")
+            return [f"{stem}_seg{dot}{ending}"]
+        return [f"{self.name}_seg.nii.gz", f"{self.name}_seg.dcm"]
+
+
+def find_cases(
+    folder: Path, bundle: Bundle, exclude: Sequence[str], refuse: Callable[[str, DataError], None]
+) -> list[Case]:
+    """
+    Look at every file of a folder and the folders below it. Links to folders are not followed.
+
+    Args:
+        folder: the folder.
+        bundle: the model to run.
+        exclude: patterns of file names that are no images.
+        refuse: called with the name of a file or series and the reason, for what cannot be segmented.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder. Set --input to a folder of NIfTI files or DICOM series.")
+    cases: list[Case] = []
+    series: dict[str, list[Slice]] = defaultdict(list)
+    for path in list_files(folder):
+        name = path.relative_to(folder).as_posix()
+        try:
+            if any(fnmatch.fnmatch(path.name, word) for word in exclude):
+                continue
+            check_inside(path, folder)
+            if path.name.endswith((".nii", ".nii.gz")):
+                cases.append(Case(name, (path,), "nifti", check_nifti(path, bundle.pixdim)))
+            elif path.is_file() and is_dicom(path):  # a pipe would never end
+                part = read_header(path)
+                if part is not None:
+                    series[str(part.header.SeriesInstanceUID)].append(part)
+            elif path.suffix.lower() == ".dcm":
+                raise DataError(f"{path}: is no DICOM file, though its name says so. Copy the file anew.")
+        except DataError as error:
+            refuse(name, error)
+        except OSError as error:
+            refuse(name, DataError(f"{path}: cannot be read ({error.strerror}). Look at its rights."))
+    for uid, slices in sorted(series.items()):
+        parent = Path(os.path.commonpath([part.path.parent for part in slices]))
+        name = (parent.relative_to(folder) / uid).as_posix()
+        try:
+            phases = split_series(slices, bundle.modality, bundle.pixdim)
+        except DataError as error:
+            refuse(name, error)
+            continue
+        for number, files in enumerate(phases, 1):
+            suffix = f"_phase{number:02d}" if len(phases) > 1 else ""
+            cases.append(Case(name + suffix, tuple(files), "dicom"))
+    return cases
+
+
+def list_files(folder: Path) -> Iterator[Path]:
+    """All files of a folder, sorted, without hidden ones."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(parent, name) for name in sorted(files) if not name.startswith("."))

@@ -1,0 +1,316 @@
+"""
+The MONAI Deploy application as its user starts it, in an environment where dcl-monai is not installed.
+
+One run over a folder of good and bad files, since a start takes seconds; the tests look at what came of it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+import torch
+
+from dcl_monai.inferers.geometry import open_image
+from dcl_monai.utils import DataError
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 1e-4
+SHAPE = (40, 36, 5)
+PLAIN, OBLIQUE = ((3.0, 3.0, 8.0), (0, 0)), ((2.1, 3.3, 9.0), (0.4, 0.7))
+RLE, DEFLATED = "1.2.840.10008.1.2.5", "1.2.840.10008.1.2.1.99"
+NIFTI = {  # what is wrong with a file -> what is said
+    "huge.nii.gz": "100000 x 100000 x 1000 voxels",
+    "short.nii.gz": "shorter than its header says",
+    "notes.nii.gz": "bytes between header and voxels",
+    "torn.nii.gz": "cannot be read as NIfTI|shorter",
+    "nan.nii.gz": "not finite",
+    "link.nii.gz": "leads out of",
+    "pipe.nii.gz": "no regular file",
+}
+DICOM = {
+    "gap": "no even stack",
+    "mixed": "neither TemporalPositionIdentifier nor TriggerTime tells them apart",
+    "ct": "modality is CT, but the model takes MR",
+    "evil": "is no UID",
+    "deflated": "deflated as a whole",
+    "frames": "holds 7 frames",
+    "lying": "shorter than its header says",
+    "text": "is no DICOM file",
+}
+
+
+@dataclass
+class Run:
+    """What went in and what came out."""
+
+    source: Path
+    output: Path
+    done: subprocess.CompletedProcess
+    cases: dict[str, dict]
+
+    def label(self, name: str, suffix: str = "") -> nib.Nifti1Image:
+        """The label map of a NIfTI file, or of the one series in a folder."""
+        if name.endswith(".nii.gz"):
+            return nib.load(self.output / name.replace(".nii.gz", "_seg.nii.gz"))
+        (path,) = (self.output / name).glob(f"*{suffix}_seg.nii.gz")
+        return nib.load(path)
+
+
+def lie(path: Path, target: Path, change: Callable[[bytearray], object], kind: type = nib.Nifti1Image) -> None:
+    """Write an image with a changed header."""
+    image = nib.load(path)
+    content = bytearray(kind(np.asarray(image.dataobj), image.affine).to_bytes())
+    change(content)
+    target.write_bytes(gzip.compress(bytes(content)))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory, write_noise, small_bundle, deploy, dicom_files) -> Run:
+    root = tmp_path_factory.mktemp("deploy")
+    source, output = root / "in", root / "out"
+    plain = write_noise(source / "plain.nii.gz", SHAPE, *PLAIN, seed=0)
+    write_noise(source / "oblique.nii.gz", SHAPE, *OBLIQUE, seed=1)
+    write_noise(source / "cine.nii.gz", (*SHAPE, 3), *OBLIQUE, seed=2)
+    write_noise(source / "signed.nii.gz", SHAPE, *PLAIN, seed=3)
+    signed = nib.load(source / "signed.nii.gz")  # values below zero, but not in the first slice
+    array = np.asarray(signed.dataobj) - np.array([0, 700, 700, 700, 700], dtype=np.int16)
+    nib.save(nib.Nifti1Image(array, signed.affine, signed.header), source / "signed.nii.gz")
+
+    bad = source / "bad"
+    bad.mkdir()
+    lie(plain, bad / "huge.nii.gz", lambda c: struct.pack_into("<4q", c, 16, 3, 10**5, 10**5, 10**3), nib.Nifti2Image)
+    lie(plain, bad / "short.nii.gz", lambda c: struct.pack_into("<4h", c, 40, 3, 400, 400, 1000))
+    lie(plain, bad / "notes.nii.gz", lambda c: struct.pack_into("<f", c, 108, 2.0**30))
+    (bad / "torn.nii.gz").write_bytes(plain.read_bytes()[:200])
+    nib.save(nib.Nifti1Image(np.full(SHAPE, np.nan, np.float32), np.eye(4)), bad / "nan.nii.gz")
+    os.mkfifo(bad / "pipe.nii.gz")
+    os.mkfifo(bad / "pipe")
+    shutil.copy(plain, root / "secret.nii.gz")
+    (bad / "link.nii.gz").symlink_to(root / "secret.nii.gz")
+
+    series = [
+        {"nifti": plain, "folder": source / "dicom" / "plain", "shuffle": True},
+        {"nifti": source / "oblique.nii.gz", "folder": source / "dicom" / "oblique", "shuffle": True},
+        {"nifti": source / "signed.nii.gz", "folder": source / "dicom" / "signed"},
+        {"nifti": plain, "folder": source / "dicom" / "rle", "syntax": RLE},
+        {"nifti": source / "cine.nii.gz", "folder": source / "dicom" / "cine", "phase_tag": "TriggerTime"},
+        {"nifti": plain, "folder": source / "dicom" / "one", "drop": [1, 2, 3, 4]},
+        {"nifti": source / "cine.nii.gz", "folder": bad / "mixed"},
+        {"nifti": plain, "folder": bad / "gap", "drop": [2]},
+        {"nifti": plain, "folder": bad / "ct", "tags": {"Modality": "CT"}},
+        {"nifti": plain, "folder": bad / "evil", "uid": "../../../evil", "drop": [1, 2, 3, 4]},
+        {"nifti": plain, "folder": bad / "deflated", "file_syntax": DEFLATED, "drop": [1, 2, 3, 4]},
+        {"nifti": plain, "folder": bad / "frames", "tags": {"NumberOfFrames": 7}, "drop": [1, 2, 3, 4]},
+        {"nifti": plain, "folder": bad / "lying", "tags": {"Rows": 60000, "Columns": 60000}, "drop": [1, 2, 3, 4]},
+    ]
+    (root / "series.json").write_text(json.dumps(series, default=str))
+    dicom_files("write", root / "series.json")
+    (bad / "text").mkdir()
+    (bad / "text" / "notes.dcm").write_text("no image " * 30)
+    (source / "dicom" / "readme.txt").write_text("passed over")
+    done, report = deploy(small_bundle("acdc"), source, output)
+    return Run(source, output, done, report.get("cases", {}))
+
+
+def same(first: nib.Nifti1Image, second: nib.Nifti1Image) -> bool:
+    return (np.asarray(first.dataobj) != np.asarray(second.dataobj)).mean() <= LIMIT
+
+
+def test_dcl_monai_is_not_there(deploy_env):
+    line = [deploy_env / "bin" / "python", "-s", "-c", "import dcl_monai"]
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(line, capture_output=True, text=True, cwd=deploy_env, env=clean)
+    assert "No module named 'dcl_monai'" in done.stderr
+
+
+def test_all_that_is_good_is_segmented(ran):
+    assert ran.done.returncode == 1, ran.done.stderr[-3000:]  # because of the bad ones
+    failed = [name for name, case in ran.cases.items() if case["status"] == "failed" and not name.startswith("bad/")]
+    assert not failed, ran.done.stderr[-3000:]
+    assert sum(case["status"] == "done" for case in ran.cases.values()) == 4 + 5 + 3
+    assert "Traceback" not in ran.done.stderr
+    written = {path.relative_to(ran.output).as_posix() for path in ran.output.rglob("*") if path.is_file()}
+    assert written == {"report.json"} | {name for case in ran.cases.values() for name in case.get("outputs", [])}
+
+
+@pytest.mark.parametrize("name", ["plain", "oblique", "signed"])
+def test_a_series_gives_what_its_nifti_gives(ran, name):
+    """Files in any order, pixels that are not square, values below zero."""
+    nifti, dicom = ran.label(f"{name}.nii.gz"), ran.label(f"dicom/{name}")
+    assert dicom.shape == nifti.shape
+    np.testing.assert_allclose(dicom.affine, nifti.affine, atol=1e-4)
+    assert same(dicom, nifti)
+    assert len(np.unique(nifti.dataobj)) >= 3
+
+
+def test_one_slice(ran):
+    """As thick as its header says."""
+    label = ran.label("dicom/one")
+    assert label.shape == (*SHAPE[:2], 1)
+    np.testing.assert_allclose(label.affine, ran.label("plain.nii.gz").affine, atol=1e-4)
+
+
+def test_compressed_series(ran):
+    assert same(ran.label("dicom/rle"), ran.label("plain.nii.gz"))
+
+
+def test_phases_are_kept_apart(ran):
+    cine = ran.label("cine.nii.gz")
+    assert cine.shape == (*SHAPE, 3)
+    for t in range(3):
+        assert same(ran.label("dicom/cine", f"phase{t + 1:02d}"), cine.slicer[..., t])
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("dicom/plain", ""), ("dicom/oblique", ""), ("dicom/cine", "_phase02")], ids=lambda word: word
+)
+def test_seg_lies_where_the_label_map_is(ran, dicom_files, tmp_path, name, suffix):
+    """Voxel by voxel in space, by the headers of the SEG's own frames."""
+    (path,) = (ran.output / name).glob(f"*{suffix}_seg.dcm")
+    dicom_files("read", path, tmp_path / "seg.npz")
+    seg, label = np.load(tmp_path / "seg.npz"), ran.label(name, suffix)
+    index = nib.affines.apply_affine(np.linalg.inv(label.affine), seg["points"])
+    np.testing.assert_allclose(index, np.round(index), atol=1e-3)
+    found = np.zeros(label.shape, dtype=int)
+    found[tuple(np.round(index).astype(int).T)] = seg["labels"]
+    assert np.array_equal(found, np.asarray(label.dataobj))
+    header = json.loads(str(seg["header"]))
+    assert (header["patient"], header["modality"], header["sources"]) == ("1", "SEG", SHAPE[2])
+    assert [(s["number"], s["label"], s["value"], s["scheme"], s["category"]) for s in header["segments"]] == [
+        (1, "RV", "53085002", "SCT", "91723000"),
+        (2, "MYO", "49848007", "SCT", "91723000"),
+        (3, "LV", "87878005", "SCT", "91723000"),
+    ]
+
+
+@pytest.mark.parametrize("name", NIFTI)
+def test_bad_nifti_is_refused(ran, name):
+    case = ran.cases[f"bad/{name}"]
+    assert case["status"] == "failed"
+    assert re.search(NIFTI[name], case["error"])
+
+
+@pytest.mark.parametrize("name", DICOM)
+def test_bad_dicom_is_refused(ran, name):
+    (case,) = (case for key, case in ran.cases.items() if key.startswith(f"bad/{name}/"))
+    assert case["status"] == "failed"
+    assert re.search(DICOM[name], case["error"])
+
+
+@pytest.mark.parametrize("name", [name for name in NIFTI if name not in ("link.nii.gz", "nan.nii.gz")])
+def test_folder_inference_says_the_same(ran, name):
+    """The application cannot import the checks of dcl_monai.inferers, and has its own: they must not drift apart."""
+    with pytest.raises(DataError) as raised:
+        open_image(ran.source / "bad" / name, [4.0, 4.0, -1])
+    assert ran.cases[f"bad/{name}"]["error"] == str(raised.value)
+
+
+CHECKS = """
+import json, os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from bundle import open_bundle
+from errors import DataError
+results = {}
+for folder, sha256 in json.loads(sys.argv[2]):
+    os.chdir(folder)
+    try:
+        found = open_bundle(Path(folder), sha256)
+        results[folder] = " ".join(found.classes)
+    except DataError as error:
+        results[folder] = str(error)
+from codes import STRUCTURES, segment_descriptions
+results["codes"] = {name: code.value for name, code in STRUCTURES.items()}
+try:
+    segment_descriptions(["background", "LV", "liver"], {}, "name", "1")
+except DataError as error:
+    results["liver"] = str(error)
+print(json.dumps(results))
+"""
+
+
+class TestModels:
+    """Models that were changed on their way, looked at in one process."""
+
+    @pytest.fixture(scope="class")
+    def folders(self, deploy_env, tmp_path_factory, small_bundle) -> dict[str, Path]:
+        good, root = small_bundle("acdc"), tmp_path_factory.mktemp("models")
+        names = ("good", "alone", "missing", "cut", "changed", "packed", "stale", "torn", "hash", "grid")
+        folders = {name: shutil.copytree(good, root / name, symlinks=True) for name in names}
+        model = {name: folder / "models" / "model.ts" for name, folder in folders.items()}
+        model["missing"].unlink()
+        model["cut"].write_bytes(model["cut"].read_bytes()[:-5000])
+        content = bytearray(model["changed"].read_bytes())
+        with zipfile.ZipFile(model["changed"]) as archive:
+            largest = max(archive.infolist(), key=lambda entry: entry.file_size)
+        content[largest.header_offset + largest.file_size // 2] ^= 1
+        model["changed"].write_bytes(content)
+        with zipfile.ZipFile(model["packed"], "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model/extra/zeros", bytes(2**26 + 1))
+        weights = torch.load(folders["stale"] / "models" / "model.pt", weights_only=True)
+        weights["model"]["compnet.backbone.final_conv.bias"] += 1
+        torch.save(weights, folders["stale"] / "models" / "model.pt")
+        torn = folders["torn"] / "models" / "model.pt"
+        torn.write_bytes(torn.read_bytes()[:-5000])
+        for name in ("alone", "grid"):  # without model.pt, classes and grid are those of inference.json
+            (folders[name] / "models" / "model.pt").unlink()
+        config = folders["alone"] / "configs" / "inference.json"
+        text = config.read_text(encoding="utf-8").replace("[112, 112, -1]", "[32, 32, -1]")
+        config.write_text(text, encoding="utf-8")
+        return folders
+
+    @pytest.fixture(scope="class")
+    def results(self, folders, deploy_env) -> dict[str, str]:
+        jobs = json.dumps([[str(folder), "00" if name == "hash" else ""] for name, folder in folders.items()])
+        line = [deploy_env / "bin" / "python", "-W", "ignore", "-c", CHECKS, ROOT / "serve" / "deploy" / "app", jobs]
+        clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        done = subprocess.run([*map(str, line)], capture_output=True, text=True, encoding="utf-8", env=clean)
+        assert done.returncode == 0, done.stderr[-3000:]
+        found = json.loads(done.stdout.splitlines()[-1])
+        return {name: found[str(folder)] for name, folder in folders.items()} | {
+            name: found[name] for name in ("codes", "liver")
+        }
+
+    @pytest.mark.parametrize(
+        ("name", "word"),
+        [
+            ("good", "^background RV MYO LV$"),
+            ("alone", "^background RV MYO LV$"),
+            ("missing", "no such model. Export one"),
+            ("cut", "cannot be read as a model"),
+            ("changed", "cannot be read as a model .*(checksum|CRC)"),
+            ("torn", "model.pt: cannot be read as a model"),
+            ("packed", "bytes are packed into it"),
+            ("stale", "is not made from .*final_conv.bias differs"),
+            ("hash", "but 00 was asked for"),
+            ("grid", r"a grid of \[32, 32\], but the configuration says 4 and \[112, 112, -1\]"),
+        ],
+    )
+    def test_model(self, results, name, word):
+        assert re.search(word, results[name])
+
+    def test_codes(self, results):
+        assert results["codes"] == {
+            "LV": "87878005",
+            "MYO": "49848007",
+            "RV": "53085002",
+            "LA": "82471001",
+            "RA": "73829009",
+            "AO": "15825003",
+            "PA": "81040000",
+        }
+        assert "no code for the class(es) liver" in results["liver"]
+        assert "--codes FILE" in results["liver"]
