@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import pytest
 import torch
 
 torch.set_num_threads(1)  # the networks of the tests are tiny: more threads only get into each other's way
+
+
+@pytest.fixture(autouse=True)
+def utf8() -> None:
+    """ITK sets the locale of the process to C when it reads NRRD, and torch.compile then cannot read its own files."""
+    locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def training_set(config_file: Path, datalist: Path, settings: Mapping[str, Any])
             raise DataError(f"{path}: no such file. Give --config_file of the model's bundle and --datalist.")
     parser = ConfigParser()
     parser.read_config(str(config_file))
-    grid = {key: settings[key] for key in ("pixdim", "spatial_size") if key in settings}
+    grid = {key: settings[key] for key in ("pixdim", "spatial_size", "intensity") if key in settings}
     with tempfile.TemporaryDirectory() as folder:  # where the bundle writes down the datalist
         parser.update({"datalist": str(datalist), "output_dir": folder, "conditional": True, **grid})
         try:
@@ -124,7 +124,7 @@ def draw_bank(state: Mapping[str, torch.Tensor], classes: Sequence[str], path: P
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set_visible(False)
             if valid[j, k]:
-                image, mask = middle(images[j, k, 0]), middle(masks[j, k])
+                image, mask = middle(images[j, k, 0]), middle(masks[j, k] == 1)
                 axes.imshow(image.T, cmap="gray")
                 if 0 < mask.sum() < mask.numel():
                     axes.contour(mask.T, levels=[0.5], colors=[COLOURS[j % len(COLOURS)]], linewidths=0.8)

@@ -16,8 +16,12 @@ __all__ = ["main"]
 COMMANDS = {
     "bank": "show the images that a model carries, or replace them",
     "check": "look at every file of a datalist and write a report",
+    "check-loss": "tell whether a loss of your own is compatible",
     "convert": "make a datalist of a public data set in its original layout",
+    "plan": "set up a network from the data, as an overlay for a bundle",
+    "report": "make the report of a study: tables, statistics and pictures",
     "simulate": "hide classes of a fully labelled datalist, or draw scribbles",
+    "study": "run a study of the paper: ablation, data sensitivity, losses, baselines",
 }
 """Each command is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
 
@@ -35,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dcl_monai", description="Partial labels for MONAI.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, summary in COMMANDS.items():
-        module = import_module(f"dcl_monai.cli.{name}")
+        module = import_module(f"dcl_monai.cli.{name.replace('-', '_')}")
         command = commands.add_parser(name, help=summary, description=module.__doc__)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from dcl_monai.candidates import expand, known_positive
-from dcl_monai.networks.bank import ConditionBank
+from dcl_monai.candidates import expand, known, known_positive
+from dcl_monai.networks.bank import UNKNOWN, ConditionBank
 
 from .dataset import ConditionalDataset
 
@@ -31,13 +31,15 @@ def fill_bank(bank: ConditionBank, dataset: ConditionalDataset, size: int = 16) 
     width = max(len(entries) for entries in chosen)
     shape = dataset.items[0]["image"].shape
     images = torch.zeros(dataset.num_classes, width, *shape)
-    masks = torch.zeros(dataset.num_classes, width, *shape[1:], dtype=torch.bool)
+    masks = torch.zeros(dataset.num_classes, width, *shape[1:], dtype=torch.uint8)
     valid = torch.zeros(dataset.num_classes, width, dtype=torch.bool)
     for j, entries in enumerate(chosen):
         for k, index in enumerate(entries):
             item = dataset.items[index]
             images[j, k] = item["image"]
-            masks[j, k] = known_positive(expand(item["label"][0], item["sets"], dataset.num_classes), dim=0)[j]
+            candidates = expand(item["label"][0], item["sets"], dataset.num_classes)
+            masks[j, k] = known_positive(candidates, dim=0)[j].byte()
+            masks[j, k][~known(candidates, dim=0)[j]] = UNKNOWN
             valid[j, k] = True
     bank.fill(images, masks, valid)
 

@@ -29,18 +29,46 @@ __all__ = ["ConditionalDataset", "SliceDataset"]
 logger = logging.getLogger(__name__)
 
 
+class LastVolume:
+    """
+    Volumes of which the last one that was asked for stays at hand.
+
+    A pass over pieces in their order so reads every volume once, and never holds more than one, however many there are.
+
+    Args:
+        volumes: the volumes, read whenever one is asked for; or a cache of them.
+    """
+
+    def __init__(self, volumes: Sequence[Mapping[Hashable, Any]]) -> None:
+        self.volumes = volumes
+        self._last: tuple[int, Mapping[Hashable, Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.volumes)
+
+    def __getitem__(self, index: int) -> Mapping[Hashable, Any]:
+        if self._last is None or self._last[0] != index:
+            self._last = None  # not two at a time
+            self._last = (index, self.volumes[index])
+        return self._last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_last": None}  # workers read their own
+
+
 class SliceDataset(Dataset):
     """
     The slices of preprocessed volumes, along their last axis.
 
     Args:
-        volumes: items with ``image`` (C, H, W, D), coded ``label`` (1, H, W, D) and ``subject``; cached, since every
-            slice is taken from its volume each time.
+        volumes: items with ``image`` (C, H, W, D), coded ``label`` (1, H, W, D) and ``subject``; best cached
+            (:func:`dcl_monai.data.cached_dataset`), since slices are asked for in any order.
     """
 
     def __init__(self, volumes: Sequence[Mapping[Hashable, Any]]) -> None:
-        self.volumes = volumes
-        self.places = [(v, k) for v, volume in enumerate(volumes) for k in range(volume["image"].shape[-1])]
+        self.volumes = LastVolume(volumes)
+        depths = (self.volumes[v]["image"].shape[-1] for v in range(len(volumes)))
+        self.places = [(v, k) for v, depth in enumerate(depths) for k in range(depth)]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -67,7 +95,9 @@ class ConditionalDataset(Dataset):
     random condition; with as many as the bank of the served model holds, training sees what service will see.
 
     Everything random depends on ``(seed, epoch, index)`` alone: any number of workers gives the same data, and a
-    resumed run goes on as if it had never stopped.
+    resumed run goes on as if it had never stopped. Of n items, index i + r n is the r-th further draw of item i, with
+    random choices of its own: a sampler that draws an item twice (:class:`dcl_monai.data.CandidateSampler`) does not
+    get the same data twice.
 
     Args:
         items: items of one size with ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial), ``sets`` and
@@ -77,8 +107,8 @@ class ConditionalDataset(Dataset):
         conditional: whether to add conditions.
         rule: how a condition is picked.
         pool: how many images per class the rule may choose from.
-        plain_epochs: first epochs in which no conditions are shown (zeros): a plain network is trained by L_comp, from
-            which the conditional one then starts.
+        plain_epochs: first epochs in which no conditions are shown (zeros), nor loaded: a plain network is trained by
+            L_comp, from which the conditional one then starts.
         transform: random transforms over the keys ``image``, ``label``, ``cond_image`` (mC channels) and ``cond_label``
             (m channels of codes). Keys in one spatial transform move together, keys in another apart.
         seed: seed of all random choices.
@@ -165,28 +195,35 @@ class ConditionalDataset(Dataset):
         chosen = padded[torch.arange(self.num_classes), picked].tolist()
         return [entry if entries else None for entry, entries in zip(chosen, self.annotated, strict=True)]
 
-    def condition(self, index: int | None, like: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The item of a condition; a blank one, of which nothing is known, for a class without conditions."""
-        if index is not None:
-            return self.items[index]
+    def load(self, indices: Sequence[int | None], like: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The items of conditions; a blank one, of which nothing is known, for a class without conditions."""
         blank = {key: torch.zeros_like(like[key]) for key in ("image", "label")}
-        return blank | {"sets": (all_classes(self.num_classes),)}
+        # in their order, so that two pieces of one volume read it once
+        loaded = {index: self.items[index] for index in sorted({k for k in indices if k is not None})}
+        return [
+            blank | {"sets": (all_classes(self.num_classes),)} if index is None else loaded[index] for index in indices
+        ]
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """
+        Args:
+            index: number of an item, plus the number of items for every further draw of it in one epoch.
+
         Returns:
             ``image`` (C, \\*spatial) and ``label``, boolean candidate sets (m, \\*spatial); with conditions also
             ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of
-            class j is known to be j, and where that is known at all; ``dual_class``, the class s of the closed loop,
-            and ``dual_label`` (m, \\*spatial), the candidate sets of the condition of class s.
+            class j is known to be j, and where that is known at all; but for plain epochs ``dual_class``, the class s
+            of the closed loop, and ``dual_image`` (C, \\*spatial) and ``dual_label`` (m, \\*spatial), image and
+            candidate sets of the condition of class s.
         """
         rng = np.random.default_rng((self.seed, int(self._epoch), index))
-        target = self.items[index]
+        number = index % len(self.items)
+        target = self.items[number]
         data: dict[str, Any] = {"image": target["image"], "label": target["label"]}
+        shown = self.conditional and not 0 < int(self._epoch) <= self.plain_epochs
         sets = []
-        if self.conditional:
-            chosen = self.conditions(index, rng)
-            picked = [self.condition(k, target) for k in chosen]
+        if shown:
+            picked = self.load(self.conditions(number, rng), target)
             data["cond_image"] = torch.cat([item["image"] for item in picked])
             data["cond_label"] = torch.cat([item["label"] for item in picked])
             sets = [item["sets"] for item in picked]
@@ -195,11 +232,12 @@ class ConditionalDataset(Dataset):
                 self.transform.set_random_state(seed=int(rng.integers(2**31)))
             with untracked_meta():
                 data = self.transform(data)
+        image = plain(data["image"])
         output: dict[str, Any] = {
-            "image": plain(data["image"]),
+            "image": image,
             "label": expand(plain(data["label"])[0], target["sets"], self.num_classes),
         }
-        if self.conditional:
+        if shown:
             codes = plain(data["cond_label"])
             labels = [expand(codes[j], sets[j], self.num_classes) for j in range(self.num_classes)]
             available = [j for j, entries in enumerate(self.annotated) if entries]
@@ -212,9 +250,10 @@ class ConditionalDataset(Dataset):
                 "dual_image": plain(data["cond_image"]).unflatten(0, (self.num_classes, -1))[dual_class],
                 "dual_label": labels[dual_class],
             }
-            if 0 < int(self._epoch) <= self.plain_epochs:
-                for key in ("cond_image", "cond_mask", "cond_known"):
-                    output[key] = torch.zeros_like(output[key])
+        elif self.conditional:
+            nothing = torch.zeros_like(output["label"])
+            blank = image.new_zeros((self.num_classes * len(image), *image.shape[1:]))
+            output |= {"cond_image": blank, "cond_mask": nothing, "cond_known": nothing}
         return output
 
 

@@ -1,20 +1,19 @@
-"""3D training data: patches of volumes, and how often each is drawn."""
+"""3D training data: patches of volumes."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
-import torch
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
 from dcl_monai.candidates import candidate_sets
 
-from .dataset import plain
+from .dataset import LastVolume, plain
 
-__all__ = ["CandidateSampler", "PatchDataset"]
+__all__ = ["PatchDataset"]
 
 
 class PatchDataset(Dataset):
@@ -27,7 +26,7 @@ class PatchDataset(Dataset):
 
     Args:
         volumes: items with ``image`` (C, H, W, D), coded ``label`` (1, H, W, D) and ``subject``, each at least as large
-            as a patch; cached, since every patch is cut from its volume each time.
+            as a patch; best cached (:func:`dcl_monai.data.cached_dataset`), since patches are asked for in any order.
         patch_size: size of a patch.
         overlap: part of the patch that neighbours share, along every axis.
     """
@@ -35,16 +34,14 @@ class PatchDataset(Dataset):
     def __init__(
         self, volumes: Sequence[Mapping[Hashable, Any]], patch_size: Sequence[int], overlap: float = 0.5
     ) -> None:
-        self.volumes = volumes
+        self.volumes = LastVolume(volumes)
         self.patch_size = tuple(patch_size)
+        shapes = (self.volumes[v]["image"].shape[1:] for v in range(len(volumes)))
         self.places = [
             (v, starts)
-            for v, volume in enumerate(volumes)
+            for v, shape in enumerate(shapes)
             for starts in product(
-                *(
-                    _starts(size, patch, overlap)
-                    for size, patch in zip(volume["image"].shape[1:], self.patch_size, strict=True)
-                )
+                *(_starts(size, patch, overlap) for size, patch in zip(shape, self.patch_size, strict=True))
             )
         ]
 
@@ -62,44 +59,6 @@ class PatchDataset(Dataset):
             "sets": candidate_sets(item["label"]),
             "subject": item["subject"],
         }
-
-
-class CandidateSampler(Sampler[int]):
-    """
-    Draw items so that every class is seen often enough: a class at random, then an item in which it is drawn.
-
-    An item shows a class where a voxel's candidate set is that class alone. Half of the draws are of any item, so that
-    nothing is left out, unlabelled images included. Like torch's own samplers it draws from torch's generator, which
-    :class:`dcl_monai.handlers.EpochSeed` seeds anew for every epoch and rank.
-
-    Args:
-        items: items with ``label`` codes and their ``sets``, such as a :class:`PatchDataset`.
-        num_classes: number of classes m.
-        num_samples: draws per epoch, default: one for every item.
-    """
-
-    def __init__(self, items: Sequence[Mapping[str, Any]], num_classes: int, num_samples: int | None = None) -> None:
-        self.num_samples = len(items) if num_samples is None else num_samples
-        self.everything = len(items)
-        self.showing: list[list[int]] = [[] for _ in range(num_classes)]
-        for index in range(len(items)):
-            item = items[index]
-            drawn = {item["sets"][int(code)] for code in torch.unique(item["label"])}
-            for j in range(num_classes):
-                if 1 << j in drawn:
-                    self.showing[j].append(index)
-
-    def __len__(self) -> int:
-        return self.num_samples
-
-    def __iter__(self) -> Iterator[int]:
-        rng = np.random.default_rng(int(torch.randint(2**62, ())))
-        classes = [members for members in self.showing if members]
-        for _ in range(self.num_samples):
-            if not classes or rng.random() < 0.5:
-                yield int(rng.integers(self.everything))
-            else:
-                yield int(rng.choice(classes[rng.integers(len(classes))]))
 
 
 def _starts(size: int, patch: int, overlap: float) -> list[int]:

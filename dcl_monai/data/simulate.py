@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ def simulate_datalist(
     per_subject: int = 1,
     partial_validation: bool = False,
     seed: int = 0,
+    split_seed: int | None = None,
+    full_fraction: float = 0.0,
 ) -> dict[str, Any]:
     """
     Hide classes of the training images of a fully labelled datalist; the test images keep their labels.
@@ -39,11 +42,16 @@ def simulate_datalist(
         split: sizes of training, validation and test in proportion to each other, by which the subjects of every data
             set are divided anew (images without a label are left out then); default: as the source has it.
         annotation: what the training images show: ``"partial"``, classes hidden per subject; ``"full"``, everything;
-            ``"single"``, everything, but as several partial images.
+            ``"single"``, everything, but as several partial images; ``"few"``, everything, but in fewer subjects: as
+            many labels as ``"partial"`` shows, rounded up to whole subjects.
         per_subject: annotated classes per subject (or per image, for ``"single"``).
         partial_validation: whether classes are hidden in the validation images too, so that no image of training is
             labelled in full.
-        seed: seed of the division and of the hiding.
+        seed: seed of the hiding, and of the choice of subjects.
+        split_seed: seed of the division, default: ``seed``. Repeated runs keep it, so that all are tested on the same
+            subjects.
+        full_fraction: part of the training subjects that ``"partial"`` leaves labelled in full; they are used as
+            several partial images, as in the paper. A larger fraction holds the subjects of a smaller one.
 
     Returns:
         the partial datalist.
@@ -52,20 +60,30 @@ def simulate_datalist(
         DataError: when an image in which classes are to be hidden is not labelled in full, or there are too few
             subjects to show every class.
     """
-    if seed < 0:
-        raise DataError(f"seed {seed}: a seed must not be negative.")
+    split_seed = seed if split_seed is None else split_seed
+    if min(seed, split_seed) < 0:
+        raise DataError(f"seed {min(seed, split_seed)}: a seed must not be negative.")
+    if not 0.0 <= full_fraction <= 1.0:
+        raise DataError(f"full_fraction {full_fraction}: give a number between 0 and 1.")
     datalist = dict(source) if isinstance(source, Mapping) and "datasets" not in source else load_datalist(source)
     classes = datalist["classes"]
     if split is not None:
-        datalist |= divide_anew(datalist, split, seed)
+        datalist |= divide_anew(datalist, split, split_seed)
     require_full_labels(datalist["training"], classes)
     if annotation == "partial":
-        datalist["training"] = simulate_partial(datalist["training"], len(classes), per_subject, seed)
+        full, rest = choose_subjects(datalist["training"], full_fraction, seed)
+        datalist["training"] = [
+            *as_single_labels(full, len(classes), per_subject),
+            *simulate_partial(rest, len(classes), per_subject, seed),
+        ]
         require_every_class(datalist["training"], classes, per_subject)
     elif annotation == "single":
         datalist["training"] = as_single_labels(datalist["training"], len(classes), per_subject)
+    elif annotation == "few":
+        require_within(per_subject, len(classes))
+        datalist["training"], _ = choose_subjects(datalist["training"], per_subject / len(classes), seed)
     elif annotation != "full":
-        raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full' or 'single'.")
+        raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full', 'single' or 'few'.")
     if partial_validation:
         require_full_labels(datalist["validation"], classes)
         datalist["validation"] = simulate_partial(datalist["validation"], len(classes), per_subject, seed)
@@ -102,6 +120,20 @@ def simulate_partial(
         annotated[str(subject)] = sorted(order[:per_subject])
         shown[order[:per_subject]] += 1
     return [show_only(item, annotated[str(item["subject"])], num_classes) for item in items]
+
+
+def choose_subjects(
+    items: Sequence[Mapping[str, Any]], fraction: float, seed: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Divide items into those of a random part of the subjects, rounded up, and the others."""
+    subjects = sorted({item["subject"] for item in items})
+    order = np.random.default_rng((seed, len(subjects))).permutation(len(subjects))
+    count = math.ceil(round(fraction * len(subjects), 6))  # 0.2 * 15 is a little more than 3
+    chosen = {subjects[index] for index in order[:count]}
+    return (
+        [dict(item) for item in items if item["subject"] in chosen],
+        [dict(item) for item in items if item["subject"] not in chosen],
+    )
 
 
 def as_single_labels(items: Sequence[Mapping[str, Any]], num_classes: int, per_item: int = 1) -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ class DCLTrainer(SupervisedTrainer):
     The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the
     loss it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same
     code. ``engine.state.output`` holds, beside the usual keys, each term of the loss: ``positive``, ``negative``,
-    ``prior``, and ``dual`` for the whole dual loss.
+    ``prior``, ``fill``, and ``dual`` for the whole dual loss.
 
     Args:
         device: device to train on.
@@ -67,7 +67,9 @@ class DCLTrainer(SupervisedTrainer):
             has a ``terms`` method.
         dual_network: DualNet, of the same form as PrimNet; it is frozen here. ``None`` for methods without the dual
             loop.
-        dual_weight: l of Eq. 10.
+        dual_weight: l of Eq. 10; at 0 there is no closed loop.
+        fill_loss: compatible self-training, a :class:`~dcl_monai.losses.FillLoss`: while ``dual`` is on, what DualNet
+            predicts for the target is taught where nobody drew. Not part of the paper.
         epoch_length: iterations per epoch, default ``len(train_data_loader)``.
         inferer: how the network is applied.
         train_handlers: handlers to attach.
@@ -86,6 +88,7 @@ class DCLTrainer(SupervisedTrainer):
         loss_function: Callable[..., torch.Tensor],
         dual_network: nn.Module | None = None,
         dual_weight: float = 0.2,
+        fill_loss: Callable[..., torch.Tensor] | None = None,
         epoch_length: int | None = None,
         inferer: Inferer | None = None,
         train_handlers: Sequence[Any] | None = None,
@@ -98,6 +101,7 @@ class DCLTrainer(SupervisedTrainer):
         self.criterion = loss_function
         self.dual = False
         self.dual_weight = dual_weight
+        self.fill_loss = fill_loss
         self.dual_network = dual_network
         if dual_network is not None:
             # Evaluation mode and no weight gradients: its backward pass is over activations alone.
@@ -134,7 +138,7 @@ class DCLTrainer(SupervisedTrainer):
         self, logits: torch.Tensor, batch: dict[str, torch.Tensor]
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
         """
-        The terms of the primal loss and, while ``dual`` is on, the dual loss.
+        The terms of the primal loss and, while ``dual`` is on, the dual loss and the term of what DualNet fills in.
 
         Args:
             logits: prediction of PrimNet for the batch.
@@ -149,6 +153,15 @@ class DCLTrainer(SupervisedTrainer):
         if self.dual_network is None:
             raise RuntimeError("the dual loop is on, but there is no `dual_network`.")
         finest = logits[:, 0] if logits.dim() > batch[Keys.LABEL].dim() else logits  # of deeply supervised heads
+        if self.fill_loss is not None:
+            with torch.no_grad():
+                conditions = [batch[key] for key in CONDITIONS if key in batch]
+                filled = class_probabilities(
+                    self.dual_network(batch[Keys.IMAGE], *conditions), batch[Keys.LABEL].shape[1]
+                )
+            primal["fill"] = self.fill_loss(finest, filled, batch[Keys.LABEL])
+        if self.dual_weight == 0.0 or "dual_class" not in batch:  # plain epochs load no conditions
+            return primal, None
         swapped = dual_batch(batch, class_probabilities(finest, batch[Keys.LABEL].shape[1]))
         dual_logits = self.dual_network(swapped[Keys.IMAGE], *(swapped[key] for key in CONDITIONS))
         return primal, total(self.loss_terms(dual_logits, swapped))

@@ -38,6 +38,7 @@ class DiceTable:
         path: the CSV file.
         metric: name of the evaluator's :class:`~dcl_monai.handlers.PartialMeanDice`.
         unions: the unions of that metric; only their names are used.
+        title: what the log calls the table.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class DiceTable:
         path: str,
         metric: str = "test_dice",
         unions: Mapping[str, Sequence[int]] | None = None,
+        title: str = "test results",
     ) -> None:
+        self.title = title
         self.classes = list(classes)[1:]
         self.path = Path(path)
         self.metric = metric
@@ -75,7 +78,7 @@ class DiceTable:
             return
         dice = engine.state.metric_details[self.metric].cpu().numpy()[counted]
         text = self.summary(dice)
-        logger.info(f"test results, mean ± standard deviation over the volumes that show a structure:\n{text}")
+        logger.info(f"{self.title}, mean ± standard deviation over the volumes that show a structure:\n{text}")
         noted = [key for key in NOTED if any(key in case for case in self.cases)]
 
         def write_csv(path: Path) -> None:

@@ -21,7 +21,7 @@ __all__ = ["History"]
 
 logger = logging.getLogger(__name__)
 
-TERMS = ("loss", "supervised", "positive", "negative", "prior", "dual")
+TERMS = ("loss", "supervised", "positive", "negative", "prior", "fill", "dual")
 
 
 class History:

@@ -138,5 +138,6 @@ class DualWeightSync:
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
-    """Return the network inside a DistributedDataParallel."""
+    """Return the network inside a DistributedDataParallel, and inside what ``torch.compile`` made of it."""
+    network = getattr(network, "_orig_mod", network)
     return network.module if isinstance(network, nn.parallel.DistributedDataParallel) else network

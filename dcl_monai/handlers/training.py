@@ -16,6 +16,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from dcl_monai.data import ConditionalDataset
 from dcl_monai.losses import set_progress
+from dcl_monai.networks import DCLNet
 from dcl_monai.utils.distributed import average
 from dcl_monai.utils.files import save_atomic
 
@@ -131,12 +132,12 @@ class SaveNetwork:
     it.
 
     Args:
-        network: the network as it is served: with its conditional bank.
+        network: the network with its conditional bank; the heads of deep supervision stay behind.
         path: the file.
         settings: what inference needs to know, written with the weights; see :func:`dcl_monai.inferers.load_model`.
     """
 
-    def __init__(self, network: nn.Module, path: str, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, network: DCLNet, path: str, settings: Mapping[str, Any] | None = None) -> None:
         self.network = network
         self.path = path
         self.settings = dict(settings or {})
@@ -150,4 +151,4 @@ class SaveNetwork:
 
     def __call__(self, engine: Engine) -> None:
         if idist.get_rank() == 0:
-            save_atomic({"model": self.network.state_dict(), "settings": self.settings}, self.path)
+            save_atomic({"model": self.network.served_state(), "settings": self.settings}, self.path)

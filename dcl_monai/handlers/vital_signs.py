@@ -77,7 +77,8 @@ class GradientRatio:
         if not engine.dual:
             return
         image, batch, _, conditions = engine.prepare(engine.state.batch, engine.state.device, engine.non_blocking)
-        network = unwrapped(engine.network)  # DistributedDataParallel allows no other backward pass than its own
+        # DistributedDataParallel allows no other backward pass than its own, torch.compile keeps no graph for a second
+        network = unwrapped(engine.network)
         weights = [p for p in network.parameters() if p.requires_grad]
         network.eval()
         primal, dual = engine.losses(network(image, **conditions), batch)

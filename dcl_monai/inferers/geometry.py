@@ -22,6 +22,8 @@ MAX_VOXELS = 2**28
 DEFLATE_RATIO = 1032
 """No gzip file becomes more than this many times larger."""
 CHUNK = 2**20
+MAX_OFFSET = 2**24
+"""Most bytes that may lie before the voxels, where headers keep notes."""
 
 
 def check_inside(path: Path, folder: Path) -> None:
@@ -44,6 +46,10 @@ def open_image(path: Path, pixdim: Sequence[float]) -> nib.Nifti1Image:
         DataError: when the file is no such image, is shorter than its header says, or would fill the memory.
     """
     try:
+        if not path.is_file():  # a pipe would never end
+            raise ValueError("no regular file")
+        if not voxel_offset(path) <= MAX_OFFSET:
+            raise ValueError(f"{voxel_offset(path):.4g} bytes between header and voxels")
         image: Any = nib.load(path)
         shape, dtype = image.shape, image.get_data_dtype()
         spacing = tuple(float(size) for size in image.header.get_zooms()[:3])
@@ -75,6 +81,15 @@ def open_image(path: Path, pixdim: Sequence[float]) -> nib.Nifti1Image:
             f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file anew."
         )
     return image
+
+
+def voxel_offset(path: Path) -> float:
+    """Where the voxels begin, by the header alone: nibabel reads all that lies before them, packed or not."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        head = file.read(nib.Nifti2Header.sizeof_hdr)
+    sizes = [int.from_bytes(head[:4], order) for order in ("little", "big")]
+    kind = nib.Nifti2Header if nib.Nifti2Header.sizeof_hdr in sizes else nib.Nifti1Header
+    return float(kind(head[: kind.sizeof_hdr], check=False)["vox_offset"])
 
 
 def holds(path: Path, needed: int) -> bool:

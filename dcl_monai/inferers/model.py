@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,9 @@ def load_model(path: str | Path) -> dict[str, Any]:
             write it; a plain state dict is taken, too.
 
     Returns:
-        ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size`` and
-        ``network``, the arguments of :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
+        ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size``, ``intensity``
+        (``clip``, ``mean`` and ``std``, or ``None``; older models have none) and ``network``, the arguments of
+        :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
 
     Raises:
         DataError: when the file is missing, damaged, or holds anything but tensors and plain settings.
@@ -38,6 +40,8 @@ def load_model(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{path}: no such model. Train one first, or set --model_file to another.")
     try:
         with zipfile.ZipFile(path) as archive:  # torch itself does not look at the checksums
+            if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+                raise ValueError("more is packed into it than it is large")  # torch does not pack weights
             damaged = archive.testzip()
         if damaged is not None:
             raise ValueError(f"wrong checksum of {damaged}")
@@ -72,7 +76,7 @@ def check_model(model_file: str | Path) -> None:
         load_model(model_file)
 
 
-def load_weights(network: DCLNet, content: Mapping[str, Any], path: str | Path) -> None:
+def load_weights(network: DCLNet, content: Mapping[str, Any], path: str | Path) -> DCLNet:
     """
     Load weights and conditional bank into a network.
 
@@ -80,6 +84,9 @@ def load_weights(network: DCLNet, content: Mapping[str, Any], path: str | Path) 
         network: the network.
         content: the content of the file, see :func:`load_model`.
         path: the file, for messages.
+
+    Returns:
+        the network.
 
     Raises:
         DataError: when the weights belong to another network, or a conditional network has no bank.
@@ -99,6 +106,7 @@ def load_weights(network: DCLNet, content: Mapping[str, Any], path: str | Path) 
     if network.conditional:
         _check_bank(state, network.num_classes, path)
     network.load_state_dict(state, strict=False)
+    return network
 
 
 def bank_sizes(network: DCLNet, classes: Sequence[str]) -> dict[str, int]:
@@ -136,11 +144,25 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         and all(isinstance(settings.get(name), list) for name in kinds)
         and all(isinstance(value, kind) for name, kind in kinds.items() for value in settings[name])
         and isinstance(settings.get("network"), Mapping)
+        and _is_intensity(settings.get("intensity"))
         and settings["network"].get("num_classes") == len(settings["classes"])
         and _is_harmless(settings["network"])
     ):
         return dict(settings)
     raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file anew.")
+
+
+def _is_intensity(value: Any) -> bool:
+    """Whether grey values can be scaled by these settings: ``None``, or ``clip``, ``mean`` and ``std``."""
+    if value is None:
+        return True
+    if not isinstance(value, Mapping) or set(value) != {"clip", "mean", "std"}:
+        return False
+    clip = value["clip"]
+    numbers = [*clip, value["mean"], value["std"]] if isinstance(clip, list) and len(clip) == 2 else [None]
+    if not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
+        return False
+    return bool(clip[0] < clip[1] and value["std"] > 0)
 
 
 def _is_harmless(value: Any) -> bool:

@@ -10,7 +10,16 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-__all__ = ["AVERAGING", "AnnealedMean", "Averaging", "BalancedMean", "SumMean", "make_averaging", "set_progress"]
+__all__ = [
+    "AVERAGING",
+    "AnnealedMean",
+    "Averaging",
+    "BalancedMean",
+    "ClassMean",
+    "SumMean",
+    "make_averaging",
+    "set_progress",
+]
 
 
 class Averaging(nn.Module):
@@ -27,11 +36,15 @@ class Averaging(nn.Module):
         """
         raise NotImplementedError
 
+    def positive(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """The same for the positive part L_P, whose entries of class j are those known to be j."""
+        return self(values, mask)
 
-def masked_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Sum the entries of every item; what is masked out has no value and no gradient."""
+
+def masked_sum(values: torch.Tensor, mask: torch.Tensor, start_dim: int = 1) -> torch.Tensor:
+    """Sum the entries over all dimensions from ``start_dim``; what is masked out has no value and no gradient."""
     kept = torch.where(mask, values, 0.0) if mask.dtype == torch.bool else values * mask
-    return kept.flatten(1).sum(1)
+    return kept.flatten(start_dim).sum(start_dim)
 
 
 class SumMean(Averaging):
@@ -49,6 +62,15 @@ class BalancedMean(Averaging):
         return masked_sum(values, mask) / mask.detach().flatten(1).sum(1).clamp_min(1.0)
 
 
+class ClassMean(Averaging):
+    """The mean over the classes that have entries in the item, each by the mean over its own entries."""
+
+    def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        counts = mask.detach().flatten(2).sum(2)
+        means = masked_sum(values, mask, start_dim=2) / counts.clamp_min(1.0)
+        return means.sum(1) / (counts > 0).sum(1).clamp_min(1)
+
+
 class AnnealedMean(Averaging):
     """
     Balanced mean at first, then in linear steps to ``scale`` times the sum per voxel.
@@ -60,15 +82,19 @@ class AnnealedMean(Averaging):
         start: progress until which the balanced mean is used alone.
         end: progress from which the sum is used alone.
         scale: factor of the sum, which keeps the size of the gradient alike.
+        class_balanced: let the classes of an image count alike in the positive part of the balanced mean. Where one
+            class is annotated per image nothing changes; where several are, a small structure is not drowned by a large
+            one. It needs parts with an entry per class (``ce``, ``dice``); in merged ones (``ta``) nothing changes.
     """
 
-    def __init__(self, start: float = 0.25, end: float = 0.6, scale: float = 3.0) -> None:
+    def __init__(self, start: float = 0.25, end: float = 0.6, scale: float = 3.0, class_balanced: bool = False) -> None:
         super().__init__()
         if not 0.0 <= start < end:
             raise ValueError(f"the average must start to change before it ends: start={start}, end={end}.")
         self.start, self.end, self.scale = start, end, scale
         self.progress = 0.0
         self.balanced, self.sum = BalancedMean(), SumMean()
+        self.balanced_positive = ClassMean() if class_balanced else self.balanced
 
     @property
     def weight(self) -> float:
@@ -76,12 +102,18 @@ class AnnealedMean(Averaging):
         return min(max((self.progress - self.start) / (self.end - self.start), 0.0), 1.0)
 
     def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self._annealed(self.balanced, values, mask)
+
+    def positive(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self._annealed(self.balanced_positive, values, mask)
+
+    def _annealed(self, balanced: Averaging, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if self.weight == 0.0:
-            return self.balanced(values, mask)
+            return balanced(values, mask)
         total = self.scale * self.sum(values, mask)
         if self.weight == 1.0:
             return total
-        return torch.lerp(self.balanced(values, mask), total, self.weight)
+        return torch.lerp(balanced(values, mask), total, self.weight)
 
 
 AVERAGING: dict[str, type[Averaging]] = {"sum": SumMean, "balanced": BalancedMean, "anneal": AnnealedMean}

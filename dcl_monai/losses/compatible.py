@@ -91,12 +91,12 @@ class CompatibleLoss(nn.Module):
         if prob.log.shape != candidates.shape:
             raise ValueError(f"prediction {tuple(prob.log.shape)} and candidates {tuple(candidates.shape)} differ.")
         terms = {}
-        for name, parts, weight in (
-            ("positive", self.positive, self.positive_weight),
-            ("negative", self.negative, self.negative_weight),
+        for name, parts, weight, average in (
+            ("positive", self.positive, self.positive_weight, self.averaging.positive),
+            ("negative", self.negative, self.negative_weight, self.averaging),
         ):
             if parts:
-                per_item = torch.stack([self.averaging(*part(prob, candidates)) for part in parts])
+                per_item = torch.stack([average(*part(prob, candidates)) for part in parts])
                 terms[name] = weight * per_item.sum(0).mean()
         return terms
 

@@ -7,7 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["ConditionBank", "SimilarityRule", "centre_fit"]
+__all__ = ["UNKNOWN", "ConditionBank", "SimilarityRule", "centre_fit"]
+
+UNKNOWN = 2
+"""In the masks of a bank: whether the voxel belongs to the class is not known, as off the strokes of a scribble."""
 
 
 def centre_fit(images: torch.Tensor, size: list[int]) -> torch.Tensor:
@@ -114,7 +117,9 @@ class ConditionBank(nn.Module):
 
         Args:
             images: (m, K, C, H, W[, D]), K image per class.
-            masks: (m, K, H, W[, D]), the mask of class j in the images of class j.
+            masks: (m, K, H, W[, D]), the mask of class j in the images of class j: 1 inside, 0 outside, and
+                :data:`UNKNOWN`, which counts as outside in conditions and as nothing in training
+                (:class:`dcl_monai.data.BankDataset`).
             valid: boolean (m, K), false for the empty places, at the end, of a class with fewer images; a class
                 without any is conditioned by the zeros of its first place.
         """
@@ -147,7 +152,7 @@ class ConditionBank(nn.Module):
             picked = (picked + shift) % self.valid.sum(dim=1).clamp_min(1)
         index = torch.arange(classes, device=target.device).unsqueeze(0).expand(batch, -1)
         images = self.images[index, picked].flatten(1, 2).to(target.dtype)
-        masks = self.masks[index, picked].to(target.dtype)
+        masks = (self.masks[index, picked] == 1).to(target.dtype)
         return centre_fit(images, size), centre_fit(masks, size)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import monai.networks.nets
@@ -37,7 +37,8 @@ class CompNet(nn.Module):
             times a learned factor: inside its mask a class goes to the intersection, outside to the extra. All that
             L_prior asks for is then learned without touching the class probabilities, and the backbone need not carry
             the masks to its last layer. Without it the outputs are the 2m logits themselves, as in the paper.
-        divisor: spatial sizes are padded to a multiple of it.
+        divisor: spatial sizes are padded to a multiple of it; one number, or one per axis where a network pools
+            some axes more often than others.
         **kwargs: further arguments of the backbone.
 
     Attributes:
@@ -53,7 +54,7 @@ class CompNet(nn.Module):
         torch.Size([2, 8, 20, 20])
     """
 
-    __constants__ = ["condition_scale", "conditional", "divisor"]
+    __constants__ = ["condition_scale", "conditional"]
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class CompNet(nn.Module):
         zero_conditions: bool = True,
         condition_scale: float = 1.0,
         routing: bool = True,
-        divisor: int = 16,
+        divisor: int | Sequence[int] = 16,
         **kwargs: Any,
     ) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class CompNet(nn.Module):
         self.image_channels = image_channels
         self.conditional = conditional
         self.condition_scale = condition_scale
-        self.divisor = divisor
+        self.divisors = [divisor] * 3 if isinstance(divisor, int) else list(divisor)
         settings = {
             "backbone": backbone,
             "num_classes": num_classes,
@@ -123,8 +124,9 @@ class CompNet(nn.Module):
             scale = self.condition_scale
             inputs = torch.cat([image, scale * cond_image, scale * cond_mask.to(image.dtype)], dim=1)
         pad: list[int] = []  # written so that exporters see the new size as a multiple of the divisor
-        for size in inputs.shape[2:][::-1]:
-            pad += [0, (size + self.divisor - 1) // self.divisor * self.divisor - size]
+        for axis in range(inputs.dim() - 3, -1, -1):
+            size, divisor = inputs.shape[2 + axis], self.divisors[axis]
+            pad += [0, (size + divisor - 1) // divisor * divisor - size]
         logits = self.backbone(F.pad(inputs, pad, mode="replicate"))
         logits = F.pad(logits, [-amount for amount in pad])
         heads = logits.dim() - inputs.dim()  # 1 where deep supervision stacks its heads, 0 elsewhere
@@ -135,6 +137,10 @@ class CompNet(nn.Module):
             route = route + (inside.unsqueeze(1) if heads > 0 else inside)
             logits = torch.cat([classes + F.logsigmoid(route), classes + F.logsigmoid(-route)], dim=1 + heads)
         return logits
+
+    def served_settings(self) -> dict[str, Any]:
+        """The settings of the network that is served: without deep supervision, which is there for training alone."""
+        return self.settings | ({"deep_supervision": False} if "deep_supervision" in self.settings else {})
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], **default: Any) -> CompNet:

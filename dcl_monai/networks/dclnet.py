@@ -10,6 +10,9 @@ from .compnet import CompNet
 
 __all__ = ["DCLNet"]
 
+HEADS = ("deep_supervision_heads", "super_head")
+"""Modules of MONAI's DynUNet that are there for deep supervision alone; TorchScript cannot take them."""
+
 
 class DCLNet(nn.Module):
     """
@@ -50,3 +53,7 @@ class DCLNet(nn.Module):
             split = torch.softmax(self.compnet(image, cond_image, cond_mask).float(), dim=1)
             return split[:, : self.num_classes] + split[:, self.num_classes :]
         return torch.softmax(self.compnet(image).float(), dim=1)
+
+    def served_state(self) -> dict[str, torch.Tensor]:
+        """Weights and bank of the network that is served, whose CompNet has :meth:`CompNet.served_settings`."""
+        return {name: value for name, value in self.state_dict().items() if not set(HEADS) & set(name.split("."))}

@@ -1,6 +1,6 @@
-"""Partial-label transforms, each as an array class and as a dictionary class ending in ``d``."""
+"""Transforms of partial labels, each as an array class and as a dictionary class ending in ``d``."""
 
-from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates
+from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates, RestrictToCandidates
 from .dictionary import (
     EncodeCandidatesD,
     EncodeCandidatesd,
@@ -11,8 +11,12 @@ from .dictionary import (
     IntersectCandidatesD,
     IntersectCandidatesd,
     IntersectCandidatesDict,
+    RestrictToCandidatesD,
+    RestrictToCandidatesd,
+    RestrictToCandidatesDict,
 )
 from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict, annotations_of
+from .stored import StoredAnnotationD, StoredAnnotationd, StoredAnnotationDict, stored_annotation
 
 __all__ = [
     "EncodeCandidates",
@@ -30,5 +34,13 @@ __all__ = [
     "LoadCandidatesD",
     "LoadCandidatesDict",
     "LoadCandidatesd",
+    "RestrictToCandidates",
+    "RestrictToCandidatesD",
+    "RestrictToCandidatesDict",
+    "RestrictToCandidatesd",
+    "StoredAnnotationD",
+    "StoredAnnotationDict",
+    "StoredAnnotationd",
     "annotations_of",
+    "stored_annotation",
 ]

@@ -14,7 +14,7 @@ from monai.utils import convert_to_tensor
 from dcl_monai.candidates import all_classes, candidate_label, candidate_sets, expand, from_bits, to_bits
 from dcl_monai.utils import DataError
 
-__all__ = ["EncodeCandidates", "ExpandCandidates", "IntersectCandidates"]
+__all__ = ["EncodeCandidates", "ExpandCandidates", "IntersectCandidates", "RestrictToCandidates"]
 
 
 class EncodeCandidates(Transform):
@@ -203,6 +203,25 @@ class ExpandCandidates(Transform):
         """
         sets = candidate_sets(label)
         return expand(convert_to_tensor(label)[0], sets, self.num_classes)
+
+
+class RestrictToCandidates(Transform):
+    """
+    Leave only the classes that an annotation allows: a prediction that contradicts nothing that is known.
+
+    Its argmax is the pseudo-label of a voxel: the annotated class where that is known, else the likeliest candidate.
+    """
+
+    def __call__(self, prob: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        """
+        Args:
+            prob: class probabilities, shape (m, H, W[, D]).
+            candidates: boolean membership of the same shape, see :class:`ExpandCandidates`.
+
+        Returns:
+            the probabilities, with -1 for classes that are no candidates.
+        """
+        return prob.masked_fill(~candidates.to(prob.device), -1.0)
 
 
 def source(label: torch.Tensor) -> str:

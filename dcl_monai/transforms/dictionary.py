@@ -8,7 +8,7 @@ from typing import Any
 from monai.config import KeysCollection
 from monai.transforms import MapTransform
 
-from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates
+from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates, RestrictToCandidates
 
 __all__ = [
     "EncodeCandidatesD",
@@ -20,6 +20,9 @@ __all__ = [
     "IntersectCandidatesD",
     "IntersectCandidatesDict",
     "IntersectCandidatesd",
+    "RestrictToCandidatesD",
+    "RestrictToCandidatesDict",
+    "RestrictToCandidatesd",
 ]
 
 
@@ -101,6 +104,29 @@ class ExpandCandidatesd(MapTransform):
         return d
 
 
+class RestrictToCandidatesd(MapTransform):
+    """
+    Dictionary-based wrapper of :py:class:`dcl_monai.transforms.RestrictToCandidates`.
+
+    Args:
+        keys: keys of the class probabilities.
+        candidates_key: key of the boolean candidate sets.
+        allow_missing_keys: don't raise if a key is missing.
+    """
+
+    def __init__(self, keys: KeysCollection, candidates_key: str = "label", allow_missing_keys: bool = False) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.restrict = RestrictToCandidates()
+        self.candidates_key = candidates_key
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        d = dict(data)
+        for key in self.key_iterator(d):
+            d[key] = self.restrict(d[key], d[self.candidates_key])
+        return d
+
+
 EncodeCandidatesD = EncodeCandidatesDict = EncodeCandidatesd
 IntersectCandidatesD = IntersectCandidatesDict = IntersectCandidatesd
 ExpandCandidatesD = ExpandCandidatesDict = ExpandCandidatesd
+RestrictToCandidatesD = RestrictToCandidatesDict = RestrictToCandidatesd

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["save_atomic", "write_atomic"]
+__all__ = ["copy_atomic", "save_atomic", "write_atomic"]
 
 
 def replace_atomic(path: str | Path, write: Callable[[Path], None]) -> None:
@@ -36,3 +37,12 @@ def write_atomic(path: str | Path, text: str) -> None:
 def save_atomic(content: Any, path: str | Path) -> None:
     """``torch.save`` in one step."""
     replace_atomic(path, lambda temporary: torch.save(content, temporary))
+
+
+def copy_atomic(source: str | Path, path: str | Path) -> None:
+    """Copy a file in one step."""
+
+    def copy(temporary: Path) -> None:
+        shutil.copyfile(source, temporary)
+
+    replace_atomic(path, copy)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
+from monai.utils import set_determinism
 
 from dcl_monai.data.datalist import decided_classes
+from dcl_monai.handlers import GradientRatio
 
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, FULL = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
 
-# overlay -> terms of the loss, conditions used, dual loop in stage 2, annotated classes per training image
+# overlay -> terms of the loss, conditions used, DualNet in stage 2, annotated classes per training image
 EXPECTED = {
     "losses/ce.json": (FULL, True, True, 1),
     "losses/ce_dice.json": (FULL, True, True, 1),
@@ -25,11 +28,16 @@ EXPECTED = {
     "ablation/5.json": (COMPATIBLE | {"prior"}, True, False, 1),
     "ablation/6.json": (FULL, True, True, 1),
     "baselines/unet_p.json": ({"positive"}, False, False, 1),
+    "baselines/ce_dice.json": ({"positive"}, False, False, 1),
     "baselines/unet_f.json": (COMPATIBLE, False, False, 4),
+    "baselines/unet_f_few.json": (COMPATIBLE, False, False, 4),
     "baselines/mmee.json": (COMPATIBLE, False, False, 1),
     "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
+    "self_training.json": (COMPATIBLE | {"fill"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
     "paper.json": (FULL, True, True, 1),
+    "channels_last.json": (FULL, True, True, 1),
+    "compile.json": (FULL, True, True, 1),
 }
 PARTS = {
     "losses/ce.json": (["ce_positive"], ["ce_negative"]),
@@ -38,21 +46,26 @@ PARTS = {
     "ablation/2.json": (["ce_positive"], []),
     "ablation/3.json": (["ce_positive"], ["ce_negative"]),
     "baselines/unet_p.json": (["ce_positive"], []),
+    "baselines/ce_dice.json": (["ce_positive", "dice_positive"], []),
     "baselines/mmee.json": (["ta_ce", "ta_dice"], ["ex_ce", "ex_dice"]),
 }
 # What the bundle's small settings would overwrite again, and the paper's network is too large for a test.
 SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8]}
+# Inductor takes minutes on a CPU: what is tested is that the network and the trainer can be captured.
+CAPTURE = {"train#trainer#compile_kwargs": {"backend": "aot_eager"}}
+OVERRIDE = {"paper.json": SMALL_PAPER, "compile.json": CAPTURE}
 
 
 def test_every_overlay_is_expected():
     found = {str(path.relative_to(ROOT / "configs")) for path in (ROOT / "configs").rglob("*.json")}
-    assert found - {"multi_gpu.json"} == set(EXPECTED)  # that one needs several processes: see tests/distributed
+    # these need several processes (see tests/distributed) and a trained model (see tests/cli/test_study.py)
+    assert found - {"multi_gpu.json", "relabel.json"} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("overlay", EXPECTED)
 def test_step(parse, overlay):
     terms, conditions, dual, annotated = EXPECTED[overlay]
-    parser = parse(f"configs/{overlay}", **(SMALL_PAPER if overlay == "paper.json" else {}))
+    parser = parse(f"configs/{overlay}", **OVERRIDE.get(overlay, {}))
     trainer = parser.get_parsed_content("train#trainer")
     network = parser.get_parsed_content("primnet")
     assert network.conditional == conditions
@@ -119,3 +132,48 @@ def test_switches_given_as_words(parse):
     parser = parse(dual="false", conditional="true")
     assert parser.get_parsed_content("dualnet") is None
     assert parser.get_parsed_content("primnet").conditional is True
+
+
+def test_channels_last(parse):
+    """The weights' layout decides that of all activations; DualNet has it, too."""
+    parser = parse("configs/channels_last.json")
+    for name in ("primnet", "dualnet"):
+        weights = [p for p in parser.get_parsed_content(name).parameters() if p.dim() == 4]
+        assert weights
+        assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
+
+
+def test_compiled_training_is_that_of_the_plain_network(parse):
+    """Loss and vital sign of the first steps, in stage 2."""
+    config = json.loads((ROOT / "configs" / "compile.json").read_text(encoding="utf-8"))
+    assert config["train#trainer#compile_kwargs"] == {"options": {"layout_optimization": False}}
+    found = []
+    for overlays, override in (([], {}), (["configs/compile.json"], CAPTURE)):
+        set_determinism(0)
+        parser = parse(*overlays, **override, **{"network_def#compnet#zero_conditions": False, "plain_epochs": 0})
+        trainer = parser.get_parsed_content("train#trainer")
+        assert hasattr(trainer.network, "_orig_mod") == bool(overlays)
+        trainer.dual, trainer.state.output = True, {}
+        trainer.state.batch = next(iter(trainer.data_loader))
+        losses = [float(trainer._iteration(trainer, trainer.state.batch)["loss"]) for _ in range(2)]
+        GradientRatio()(trainer)
+        found.append([*losses, trainer.state.metrics["gradient_ratio"]])
+    assert found[0][2] > 0
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("iterations", [3, 50])
+def test_iterations_per_epoch(parse, iterations):
+    """More than the images give, and fewer: each is drawn equally often, or once more."""
+    parser = parse("configs/ablation/3.json", iterations_per_epoch=iterations)
+    loader = parser.get_parsed_content("train#dataloader")
+    assert len(loader) == iterations
+    drawn = Counter(draw % len(loader.dataset) for draw in loader.sampler)
+    assert sum(drawn.values()) == 4 * iterations
+    assert max(drawn.values()) - min(drawn.get(k, 0) for k in range(len(loader.dataset))) <= 1
+
+
+def test_an_epoch_is_all_images_by_default(parse):
+    loader = parse("configs/ablation/3.json").get_parsed_content("train#dataloader")
+    assert len(loader) == len(loader.dataset) // 4
+    assert sorted(loader.sampler) == list(range(len(loader.dataset)))

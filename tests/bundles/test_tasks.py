@@ -13,9 +13,10 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
-from monai.bundle import ConfigParser, ConfigWorkflow
+from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 
 from dcl_monai.data import write_synthetic_mmwhs, write_synthetic_mscmr
+from dcl_monai.handlers import GradientRatio
 
 ROOT = Path(__file__).parents[2]
 CLASSES = {
@@ -81,6 +82,90 @@ def test_training(trained, bundle):
 
 
 @every_bundle
+def test_metadata(bundle):
+    """The fields that MONAI's schema requires, and classes and version that are those of the configuration."""
+    folder = ROOT / "bundles" / bundle
+    metadata = json.loads((folder / "configs" / "metadata.json").read_text(encoding="utf-8"))
+    required = (
+        "schema version monai_version pytorch_version numpy_version required_packages_version "
+        "task description authors copyright network_data_format"
+    )
+    assert set(required.split()) <= set(metadata)
+    assert metadata["version"] in metadata["changelog"]
+    output = metadata["network_data_format"]["outputs"]["pred"]
+    assert list(output["channel_def"].values()) == ["background", *CLASSES[bundle][:-1]]
+    assert output["num_channels"] == len(CLASSES[bundle])
+    for name in ("metadata.json", "train.json", "inference.json", "logging.conf"):  # the way in, beside the config file
+        assert (folder / name).resolve() == folder / "configs" / name
+
+
+def inference_config(bundle: str, **override: object) -> ConfigParser:
+    parser = ConfigParser()
+    parser.read_config(f"bundles/{bundle}/configs/inference.json")
+    parser.update({key: value for key, value in SMALL[bundle].items() if key.startswith("network_def")} | override)
+    return parser
+
+
+@every_bundle
+def test_network_takes_what_the_metadata_says(bundle, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    network = inference_config(bundle, model_file="none").get_parsed_content("network_def")
+    size = json.loads(Path(f"bundles/{bundle}/configs/metadata.json").read_text(encoding="utf-8"))
+    dims = len(size["network_data_format"]["inputs"]["image"]["spatial_shape"])
+    images = torch.randn(len(CLASSES[bundle]), 2, 1, *[32] * dims)
+    network.bank.fill(images, images[:, :, 0] > 1, torch.ones(images.shape[:2]) > 0)
+    verify_net_in_out(
+        net_id="network_def",
+        meta_file=f"bundles/{bundle}/configs/metadata.json",
+        config_file=f"bundles/{bundle}/configs/inference.json",
+        device="cpu",
+        n=4,
+        network_def=network,
+    )
+
+
+@every_bundle
+def test_ckpt_export_equals_the_python_model(trained, bundle, tmp_path, monkeypatch):
+    """TorchScript of the model that was trained, deep supervision or not; the bank travels with it."""
+    monkeypatch.chdir(ROOT)
+    model, exported = trained[bundle] / "model.pt", tmp_path / "model.ts"
+    run(
+        "ckpt_export",
+        "network_def",
+        filepath=str(exported),
+        ckpt_file=str(model),
+        meta_file=f"bundles/{bundle}/configs/metadata.json",
+        config_file=f"bundles/{bundle}/configs/inference.json",
+        key_in_ckpt="model",
+        model_file=str(model),  # brings its network's settings along
+    )
+    network = inference_config(bundle, model_file=str(model)).get_parsed_content("network_def").eval()
+    network.load_state_dict(torch.load(model, weights_only=True)["model"])
+    scripted = torch.jit.load(exported).eval()
+    sizes = [(40, 40), (53, 37)] if bundle == "mscmr" else [(16, 16, 16), (21, 17, 19)]
+    with torch.no_grad():
+        for size in sizes:
+            image = torch.randn(2, 1, *size)
+            torch.testing.assert_close(scripted(image), network(image), atol=1e-5, rtol=0)
+
+
+@every_bundle
+def test_evaluate_gives_the_table_of_the_training(trained, data, bundle, tmp_path):
+    folder = f"bundles/{bundle}/configs"
+    run(
+        "run",
+        "evaluating",
+        config_file=f"['{folder}/train.json','{folder}/evaluate.json']",
+        dataset_dir=str(data[bundle]),
+        output_dir=str(tmp_path),
+        model_file=str(trained[bundle] / "model.pt"),
+        **COMMON,
+        **SMALL[bundle],
+    )
+    assert (tmp_path / "test_dice.csv").read_text() == (trained[bundle] / "test_dice.csv").read_text()
+
+
+@every_bundle
 def test_inference_keeps_the_geometry(trained, data, bundle, tmp_path):
     paths = {"dataset_dir": str(data[bundle]), "output_dir": str(tmp_path)}
     model = str(trained[bundle] / "model.pt")
@@ -117,7 +202,7 @@ def test_properties(bundle, kind, files, data, tmp_path, monkeypatch):
 
 @every_bundle
 def test_same_ids_as_acdc(bundle):
-    """What differs between the bundles is data, grid and network, and the patches of 3D training; nothing else."""
+    """What differs between the bundles is data, grid and network, and how 3D patches are drawn; nothing else."""
 
     def ids(name: str) -> set[str]:
         parser = ConfigParser()
@@ -126,6 +211,28 @@ def test_same_ids_as_acdc(bundle):
         nested = {f"{key}#{inner}" for key in ("train", "validate", "test") for inner in config[key]}
         return set(config) | nested
 
-    extra = {"mscmr": set(), "mmwhs": {"criterion", "train#patches", "train#sampler"}}[bundle]
+    extra = {"mscmr": set(), "mmwhs": {"criterion"}}[bundle]
     assert ids(bundle) - ids("acdc") == extra
     assert not ids("acdc") - ids(bundle)
+
+
+@pytest.mark.parametrize("overlay", ["channels_last", "compile"])
+def test_overlays_in_3d(data, overlay, tmp_path, monkeypatch):
+    """A step of stage 2 with deep supervision."""
+    monkeypatch.chdir(ROOT)
+    parser = ConfigParser()
+    parser.read_config(["bundles/mmwhs/configs/train.json", f"configs/{overlay}.json"])
+    parser.update(COMMON | SMALL["mmwhs"] | {"dataset_dir": str(data["mmwhs"]), "output_dir": str(tmp_path)})
+    if overlay == "compile":
+        parser.update({"train#trainer#compile_kwargs": {"backend": "aot_eager"}})
+    trainer = parser.get_parsed_content("train#trainer")
+    weights = [p for p in parser.get_parsed_content("primnet").parameters() if p.dim() == 5]
+    last = all(p.is_contiguous(memory_format=torch.channels_last_3d) for p in weights)
+    assert last == (overlay == "channels_last")
+    trainer.dual, trainer.state.output = True, {}
+    trainer.state.batch = next(iter(trainer.data_loader))
+    output = trainer._iteration(trainer, trainer.state.batch)
+    assert torch.isfinite(output["loss"])
+    assert output["pred"].dim() == 6  # heads of deep supervision
+    GradientRatio()(trainer)
+    assert trainer.state.metrics["gradient_ratio"] >= 0

@@ -106,19 +106,30 @@ class TestConditions:
                     best = max(allowed, key=lambda k: float(similarity[k]))
                     assert which(items, dataset[index]["cond_image"][j : j + 1]) == best
 
-    def test_plain_epochs_blank_the_conditions_but_not_the_dual_target(self):
+    def test_plain_epochs_load_no_conditions(self):
         items = partial_items()
-        usual, plain = ConditionalDataset(items, M), ConditionalDataset(items, M, plain_epochs=2)
+        read: list[int] = []
+
+        class Watched(list):
+            def __getitem__(self, index):
+                read.append(index)
+                return super().__getitem__(index)
+
+        usual, plain = ConditionalDataset(items, M), ConditionalDataset(Watched(items), M, plain_epochs=2)
         for epoch in (1, 2, 3):
             usual.set_epoch(epoch)
             plain.set_epoch(epoch)
             for index in range(len(items)):
+                read.clear()
                 shown, blank = usual[index], plain[index]
+                assert (read == [index]) == (epoch < 3)
                 for key in ("cond_image", "cond_mask", "cond_known"):
                     assert shown[key].any()
                     assert bool(blank[key].any()) == (epoch == 3)
-                for key in ("image", "label", "dual_class", "dual_image", "dual_label"):
-                    assert torch.equal(torch.as_tensor(shown[key]), torch.as_tensor(blank[key]))
+                    assert (shown[key].shape, shown[key].dtype) == (blank[key].shape, blank[key].dtype)
+                assert ("dual_class" in blank) == (epoch == 3)
+                for key in ("image", "label"):
+                    assert torch.equal(shown[key], blank[key])
 
     def test_pool_of_one_is_random(self):
         """The paper's random condition: every allowed image comes up."""
@@ -214,6 +225,13 @@ class TestRandomness:
         np.random.seed(7)
         assert equal(one[5], other[5])
         assert not equal(one[5], one[4])
+
+    def test_further_draws_of_an_item_differ(self):
+        dataset = self.dataset()
+        draws = [dataset[5 + repeat * len(dataset)] for repeat in range(3)]
+        assert not any(torch.equal(draws[a]["image"], draws[b]["image"]) for a, b in [(0, 1), (0, 2), (1, 2)])
+        plain = ConditionalDataset(partial_items(), M)
+        assert torch.equal(plain[5]["image"], plain[5 + 2 * len(plain)]["image"])
 
     def test_epochs_differ(self):
         dataset = self.dataset()

@@ -1,4 +1,4 @@
-"""Patches of volumes, and how often each is drawn."""
+"""Patches of volumes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dcl_monai.candidates import candidate_label
-from dcl_monai.data import CandidateSampler, PatchDataset
+from dcl_monai.data import PatchDataset
 from dcl_monai.data.patches import _starts
 
 
@@ -44,29 +44,19 @@ def test_patches_are_cut_from_their_places():
     assert patches[1]["sets"] == (0b110,)
 
 
-class TestSampler:
-    def make(self, **kwargs) -> CandidateSampler:
-        """Ninety items that show class 0, and one each that shows class 1 and class 2."""
-        zero = {"label": torch.zeros(1, 2), "sets": (0b001,)}
-        one = {"label": torch.ones(1, 2), "sets": (0b101, 0b010)}
-        two = {"label": torch.tensor([[0.0, 1.0]]), "sets": (0b111, 0b100)}
-        return CandidateSampler([zero] * 90 + [one, two], 3, **kwargs)
+def test_every_volume_is_read_once_per_pass_and_none_is_kept():
+    """What is not cached is read anew, but not for every patch."""
+    read = []
 
-    def test_rare_classes_are_drawn_often(self):
-        counts = np.bincount(list(self.make(num_samples=3000)), minlength=92)
-        # half of the draws choose a class first: a sixth of all draws each
-        assert counts[90:].min() > 400
-        assert counts[:90].min() > 0
+    class Volumes:
+        def __len__(self) -> int:
+            return 3
 
-    def test_epochs_differ_and_repeat_with_the_seed(self):
-        sampler = self.make()
-        torch.manual_seed(3)
-        first, second = list(sampler), list(sampler)
-        assert len(first) == len(sampler) == 92
-        assert first != second
-        torch.manual_seed(3)
-        assert [list(sampler), list(sampler)] == [first, second]
+        def __getitem__(self, index: int) -> dict:
+            read.append(index)
+            return volume((8, 8, 16), str(index))
 
-    def test_unlabelled_items_alone(self):
-        nothing = {"label": torch.zeros(1, 2), "sets": (0b111,)}
-        assert set(CandidateSampler([nothing] * 5, 3, num_samples=200)) == set(range(5))
+    patches = PatchDataset(Volumes(), (8, 8, 8))
+    assert read == [0, 1, 2]
+    assert [patches[k]["subject"] for k in range(9)] == list("000111222")
+    assert read == [0, 1, 2] * 2

@@ -234,7 +234,7 @@ class TestSimulateDatalist:
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
-            ({"annotation": "half"}, r"'half' is unknown; choose 'partial', 'full' or 'single'"),
+            ({"annotation": "half"}, r"'half' is unknown; choose 'partial', 'full', 'single' or 'few'"),
             ({"seed": -1}, r"^seed -1: "),
             ({"per_subject": 5}, r"^5 annotated classes"),
             ({"split": (1, 1)}, r"impossible"),
@@ -268,3 +268,44 @@ class TestSimulateDatalist:
         digests += [datalist_hash(make_datalist()), datalist_hash(simulate_datalist(make_datalist(), per_subject=2))]
         assert digests[0] == digests[1]
         assert len(set(digests)) == 4
+
+
+class TestStudies:
+    def test_split_and_hiding_have_seeds_of_their_own(self):
+        full = make_datalist(24)
+        one, two = (simulate_datalist(full, [60, 20, 20], seed=seed, split_seed=5) for seed in (0, 1))
+        for split in SPLITS:
+            assert subjects(one[split]) == subjects(two[split])
+        assert [i["annotated"] for i in one["training"]] != [i["annotated"] for i in two["training"]]
+        alone = simulate_datalist(full, [60, 20, 20], seed=5)
+        assert subjects(alone["test"]) == subjects(one["test"]), "the split seed is the seed, if there is no other"
+
+    @pytest.mark.parametrize(("training", "per_subject", "kept"), [(60, 1, 15), (25, 1, 7), (20, 2, 10), (3, 1, 1)])
+    def test_few(self, training, per_subject, kept):
+        """As many labels as the partial annotation shows, rounded up to whole subjects, labelled in full."""
+        few = simulate_datalist(make_datalist(training), annotation="few", per_subject=per_subject)["training"]
+        assert len(subjects(few)) == kept
+        assert all(decided_classes(item, 4) == (0, 1, 2, 3) for item in few)
+        other = simulate_datalist(make_datalist(training), annotation="few", per_subject=per_subject, seed=3)
+        assert training < 5 or subjects(few) != subjects(other["training"])
+
+    def test_full_fraction(self):
+        shares = {}
+        for fraction in (0.0, 0.2, 0.6, 1.0):
+            training = simulate_datalist(make_datalist(15), full_fraction=fraction)["training"]
+            shown: dict[str, set[int]] = {}
+            for item in training:
+                assert len(item["annotated"]) == 1, "full labels are used as several partial images"
+                shown.setdefault(item["subject"], set()).update(item["annotated"])
+            shares[fraction] = {subject for subject, classes in shown.items() if len(classes) == 4}
+            assert len(shown) == 15
+            assert len(shares[fraction]) == round(fraction * 15)
+        assert shares[0.2] < shares[0.6] < shares[1.0]
+
+    def test_full_fraction_of_none_changes_nothing(self):
+        assert simulate_datalist(make_datalist(), full_fraction=0.0) == simulate_datalist(make_datalist())
+
+    @pytest.mark.parametrize("fraction", [-0.1, 1.5])
+    def test_impossible_fraction(self, fraction):
+        with pytest.raises(DataError, match="full_fraction"):
+            simulate_datalist(make_datalist(), full_fraction=fraction)

@@ -29,6 +29,7 @@ from monai.handlers import from_engine
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from dcl_monai.data import CandidateSampler
 from dcl_monai.engines import DCLTrainer
 from dcl_monai.handlers import (
     AverageBuffers,
@@ -324,6 +325,23 @@ def check_checkpoint_is_read_by_rank_0_for_all(folder: Path) -> None:
         assert saved["settings"] == {"processes": RANKS}
 
 
+def check_ranks_share_the_draws_of_3d_training() -> None:
+    """By the bundle's own sampler, which `multi_gpu.json` leaves alone: no draw twice, together as of one process."""
+    items = [{"label": torch.full((1, 2), float(k % 2)), "sets": (0b0111, 0b1000)} for k in range(9)]
+    parser = ConfigParser()
+    parser.read_config(["bundles/mmwhs/configs/train.json", "configs/multi_gpu.json"])
+    parser.update({"train#items": Dataset(items), "num_classes": CLASSES, "seed": 5})
+    sampler = parser.get_parsed_content("train#sampler")
+    for epoch in (1, 2):
+        sampler.set_epoch(epoch)
+        draws = idist.all_gather(torch.tensor(list(sampler)).unsqueeze(0))
+        assert draws.shape == (RANKS, 4)
+        alone = CandidateSampler(items, CLASSES, num_samples=8, seed=5, num_replicas=1, rank=0)
+        alone.set_epoch(epoch)
+        assert sorted(draws.flatten().tolist()) == sorted(alone)
+        assert len(set(draws.flatten().tolist())) == 8
+
+
 def check_seeds_differ_between_ranks_and_epochs() -> None:
     class Data:
         def set_epoch(self, epoch: int) -> None:
@@ -351,6 +369,7 @@ def checks(folder: Path) -> dict[str, Callable[[], None]]:
         "best model": check_best_model_is_the_choice_of_rank_0,
         "checkpoint": partial(check_checkpoint_is_read_by_rank_0_for_all, folder),
         "seeds": check_seeds_differ_between_ranks_and_epochs,
+        "draws of 3D training": check_ranks_share_the_draws_of_3d_training,
     }
 
 

@@ -25,6 +25,7 @@ CHECKS = [
     "best model",
     "checkpoint",
     "seeds",
+    "draws of 3D training",
 ]
 
 

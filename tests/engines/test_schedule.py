@@ -29,6 +29,14 @@ def test_warm_up_then_cosine_then_second_stage():
     assert values[10:] == pytest.approx([1e-4, 1e-4])
 
 
+def test_second_stage_can_follow_the_same_course():
+    values = rates(24, warmup_steps=2, stage2_steps=12)
+    assert values[10:13] == pytest.approx([0.5e-4, 1e-4, 1e-4])
+    assert values[17] == pytest.approx(0.5e-4)
+    assert values[12:22] == sorted(values[12:22], reverse=True)
+    assert values[22:] == pytest.approx([0.0, 0.0])
+
+
 def test_resumed_course_is_the_same():
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.01)
     first = TwoStageLR(optimizer, 10, 1e-4, warmup_steps=2)

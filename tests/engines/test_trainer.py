@@ -12,6 +12,7 @@ from dcl_monai.losses import (
     CompatibleLoss,
     ConditionalCompatibleLoss,
     ConventionalCELoss,
+    FillLoss,
     class_probabilities,
     set_progress,
 )
@@ -162,6 +163,41 @@ class TestGradient:
         dual.backward()
         assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
         assert all(p.grad is None for p in trainer.dual_network.parameters())
+
+
+class TestFill:
+    @pytest.mark.parametrize("conditional", [True, False])
+    def test_dualnet_teaches_what_is_unknown(self, conditional):
+        """The loss is that of the labels plus the fill of DualNet's own prediction, which gets no gradient."""
+        network = tiny_net(conditional)
+        batch = make_batch(conditional)
+        loss = (ConditionalCompatibleLoss if conditional else CompatibleLoss)(CLASSES, averaging="balanced")
+        fill = FillLoss(CLASSES)
+        trainer = make_trainer(network, loss, [batch], dual=True, dual_weight=0.0, fill_loss=fill)
+        inputs = [batch[key] for key in ("image", "cond_image", "cond_mask") if key in batch]
+        logits = network.train()(*inputs)
+        primal, dual = trainer.losses(logits, batch)
+        filled = class_probabilities(trainer.dual_network(*inputs), CLASSES)
+        torch.testing.assert_close(primal["fill"], fill(logits, filled, batch["label"]))
+        assert primal["fill"] > 0
+        assert dual is None
+        primal["fill"].backward()
+        assert all(p.grad is None for p in trainer.dual_network.parameters())
+
+    def test_beside_the_closed_loop(self):
+        trainer = make_trainer(
+            tiny_net(), ConditionalCompatibleLoss(CLASSES), [make_batch()], dual=True, fill_loss=FillLoss(CLASSES)
+        )
+        trainer.run()
+        output = trainer.state.output
+        primal = output["positive"] + output["negative"] + output["prior"] + output["fill"]
+        torch.testing.assert_close(output["loss"], 0.8 * primal + 0.2 * output["dual"])
+
+    def test_not_in_stage_1(self):
+        network = tiny_net(conditional=False)
+        trainer = make_trainer(network, CompatibleLoss(CLASSES), [make_batch(False)], fill_loss=FillLoss(CLASSES))
+        trainer.run()
+        assert "fill" not in trainer.state.output
 
 
 class TestIteration:

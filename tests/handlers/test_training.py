@@ -10,6 +10,7 @@ from torch import nn
 
 from dcl_monai.handlers import BestModel, ClipGradients, EpochSeed, LossProgress, SaveNetwork
 from dcl_monai.losses import CompatibleLoss
+from dcl_monai.networks import CompNet, DCLNet
 
 
 class Draws:
@@ -69,16 +70,17 @@ def test_clip_gradients_before_the_step():
 
 
 def test_save_network_at_a_new_best(tmp_path):
-    network = nn.Linear(1, 1)
+    network = DCLNet(CompNet(lambda **_: nn.Linear(1, 1), 2, conditional=False))
+    weight = network.compnet.backbone.weight
     path = tmp_path / "models" / "model.pt"
     best = BestModel(network)
     for score, saved in ((0.5, 0.5), (0.2, 0.5), (0.8, 0.8)):
-        nn.init.constant_(network.weight, score)
+        nn.init.constant_(weight, score)
         engine = Engine(lambda e, b: None)
         engine.add_event_handler(Events.EPOCH_COMPLETED, lambda e, s=score: e.state.metrics.update(val_dice=s))
         best.attach(engine)
         SaveNetwork(network, str(path)).attach(engine)
         engine.run([0])
         state = torch.load(path, weights_only=True)
-        assert state["model"]["weight"].item() == pytest.approx(saved)
+        assert state["model"]["compnet.backbone.weight"].item() == pytest.approx(saved)
     assert [p.name for p in path.parent.iterdir()] == ["model.pt"]

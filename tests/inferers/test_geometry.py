@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 import tracemalloc
 
@@ -32,6 +33,17 @@ def pixdim(*sizes):
     return lambda header: struct.pack_into("<3f", header, 80, *sizes)
 
 
+def noted(size):
+    """Put a note of that size between header and voxels."""
+
+    def change(content):
+        struct.pack_into("<f", content, 108, 352 + size)
+        content[348:352] = b"\x01\x00\x00\x00"
+        content[352:352] = struct.pack("<ii", size, 6) + bytes(size - 8)
+
+    return change
+
+
 both = pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
 
 
@@ -54,6 +66,8 @@ def test_good(tmp_path, name):
         (pixdim(1e7, 1e7, 8), "more than the"),
         (pixdim(1e-4, 1e-4, 8), "mm large"),
         (pixdim(float("nan"), 2, 8), "voxel size"),
+        (noted(2**25), "bytes between header and voxels"),
+        (lambda header: struct.pack_into("<f", header, 108, float("nan")), "cannot be read"),
         (lambda header: struct.pack_into("<b", header, 123, 3), "in micron"),
         (lambda header: struct.pack_into("<hh", header, 70, 32, 64), "type complex64"),
         (lambda header: header.__delitem__(slice(600, None)), "shorter"),
@@ -71,6 +85,28 @@ def test_refused_without_much_memory(tmp_path, name, change, word):
         tracemalloc.stop()
     assert str(raised.value).startswith(str(path))
     assert "\n" not in str(raised.value)
+
+
+@both
+def test_notes_in_the_header_are_fine(tmp_path, name):
+    assert open_image(write(tmp_path / name, noted(4096)), PIXDIM).shape == (20, 18, 4)
+
+
+@both
+def test_pipe(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="no regular file"):
+        open_image(tmp_path / name, PIXDIM)
+
+
+@both
+def test_nifti2_that_lies(tmp_path, name):
+    content = bytearray(nib.Nifti2Image(np.zeros((20, 18, 4), np.int16), np.eye(4)).to_bytes())
+    struct.pack_into("<4q", content, 16, 3, 10**5, 10**5, 10**3)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(bytes(content)) if path.suffix == ".gz" else bytes(content))
+    with pytest.raises(DataError, match="100000 x 100000 x 1000 voxels"):
+        open_image(path, PIXDIM)
 
 
 def test_damaged_gzip(tmp_path):

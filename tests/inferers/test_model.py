@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 
 import pytest
 import torch
@@ -57,6 +58,12 @@ class TestDamaged:
         conditional_model.write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
         self.refused(conditional_model, "cannot be read as a model")
 
+    def test_packed(self, conditional_model):
+        """A few kilobytes that would unpack to gigabytes."""
+        with zipfile.ZipFile(conditional_model, "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("conditional/data/999", bytes(10**7))
+        self.refused(conditional_model, "more is packed into it than it is large")
+
     def test_one_bit_flipped(self, conditional_model):
         content = bytearray(conditional_model.read_bytes())
         content[len(content) // 2] ^= 1
@@ -86,13 +93,31 @@ class TestDamaged:
 
     @pytest.mark.parametrize(
         "change",
-        [{"pixdim": "1.8"}, {"classes": None}, {"classes": ["background"]}, {"spatial_size": [1.5]}, {"network": []}],
+        [
+            {"pixdim": "1.8"},
+            {"classes": None},
+            {"classes": ["background"]},
+            {"spatial_size": [1.5]},
+            {"network": []},
+            {"intensity": [0, 1]},
+            {"intensity": {"clip": [5, -5], "mean": 0.0, "std": 1.0}},
+            {"intensity": {"clip": [-5, 5], "mean": 0.0, "std": 0.0}},
+            {"intensity": {"clip": [-5, 5], "mean": float("nan"), "std": 1.0}},
+            {"intensity": {"clip": [-5, 5], "mean": "0", "std": 1.0}},
+        ],
     )
     def test_settings(self, conditional_model, change):
         content = torch.load(conditional_model, weights_only=True)
         content["settings"] |= change
         torch.save(content, conditional_model)
         self.refused(conditional_model, "settings are damaged")
+
+    @pytest.mark.parametrize("intensity", [None, {"clip": [-5, 5.5], "mean": 0.0, "std": 1}])
+    def test_intensity_of_a_plan(self, conditional_model, intensity):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"]["intensity"] = intensity
+        torch.save(content, conditional_model)
+        assert load_model(conditional_model)["settings"]["intensity"] == intensity
 
     @pytest.mark.parametrize(
         "change", [{"pretrained": True}, {"pretrained_url": "evil"}, {"act": ["relu", {"file": "http://evil.org/x"}]}]

@@ -10,12 +10,14 @@ from dcl_monai.losses import (
     AnnealedMean,
     Averaging,
     BalancedMean,
+    ClassMean,
     CompatibleLoss,
     ConditionalCompatibleLoss,
     PriorLoss,
     SumMean,
     set_progress,
 )
+from dcl_monai.transforms import EncodeCandidates, ExpandCandidates
 
 # Three items of 2 channels x 4 voxels: four entries count in the first, one in the second, none in the third.
 VALUES = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]).repeat(3, 1, 1)
@@ -73,6 +75,37 @@ def test_annealed_course(progress, weight):
     assert average.weight == pytest.approx(weight)
     expected = [(1 - weight) * b + weight * 3.0 * s for b, s in zip(BALANCED, SUM, strict=True)]
     assert average(VALUES, MASK).tolist() == pytest.approx(expected)
+
+
+class TestClassBalanced:
+    def test_classes_count_alike(self):
+        """In the first item (1 + 2 + 3) / 3 of one class and 8 of the other; one class in the second, then none."""
+        expected = [(2 + 8) / 2, 6.0, 0.0]
+        assert ClassMean()(VALUES, MASK).tolist() == expected
+        assert AnnealedMean(class_balanced=True).positive(VALUES, MASK).tolist() == expected
+
+    def test_other_parts_are_as_ever(self):
+        assert AnnealedMean(class_balanced=True)(VALUES, MASK).tolist() == BALANCED
+        assert AnnealedMean().positive(VALUES, MASK).tolist() == BALANCED
+
+    @pytest.mark.parametrize(("progress", "weight"), [(0.425, 0.5), (0.6, 1.0)])
+    def test_course(self, progress, weight):
+        average = AnnealedMean(class_balanced=True)
+        set_progress(average, progress)
+        expected = [(1 - weight) * b + weight * 3.0 * s for b, s in zip([5.0, 6.0, 0.0], SUM, strict=True)]
+        assert average.positive(VALUES, MASK).tolist() == pytest.approx(expected)
+
+    @pytest.mark.parametrize(("annotated", "same"), [([2], True), ([1, 2], False)])
+    def test_loss(self, annotated, same):
+        """Nothing changes where one class is annotated per image; where two are, the small one counts more."""
+        label = torch.ones(1, 8, 8)
+        label[:, :2, :2] = 2
+        candidates = ExpandCandidates(4)(EncodeCandidates(4)(label, annotated))[None]
+        logits = torch.randn(1, 8, 8, 8, generator=torch.Generator().manual_seed(0))
+        pooled, balanced = CompatibleLoss(4), CompatibleLoss(4, averaging=AnnealedMean(class_balanced=True))
+        terms, changed = pooled.terms(logits, candidates), balanced.terms(logits, candidates)
+        assert torch.equal(terms["negative"], changed["negative"])
+        assert torch.allclose(terms["positive"], changed["positive"]) == same
 
 
 def test_annealed_course_of_ones_own():

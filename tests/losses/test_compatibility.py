@@ -18,12 +18,18 @@ from dcl_monai.losses import (
     PriorLoss,
     set_progress,
 )
+from dcl_monai.losses.compatibility import (
+    ANNOTATION_KINDS,
+    certain_logits,
+    one_hot_classes,
+    other_predictions,
+    random_candidates,
+)
 from dcl_monai.losses.terms import NEGATIVE, POSITIVE
 
 M = 4
 SPATIAL = {"2D": (4, 5), "3D": (3, 4, 2)}
-CERTAIN = 100.0  # logit of the chosen class against 0: the others have a probability of 4e-44
-KINDS = ("full", "annotated", "scribble", "union", "intersection", "nothing")
+KINDS = ANNOTATION_KINDS
 
 
 def own_positive(prob, candidates):
@@ -67,8 +73,7 @@ def build(make: Callable, average: str, **kwargs):
 
 
 def one_hot(label: torch.Tensor, channels: int = M) -> torch.Tensor:
-    """B[HWD] to boolean BN[HWD]."""
-    return F.one_hot(label, channels).movedim(-1, 1).bool()
+    return one_hot_classes(label, channels)
 
 
 def random_truth(rng, spatial, items: int = 1) -> torch.Tensor:
@@ -76,28 +81,7 @@ def random_truth(rng, spatial, items: int = 1) -> torch.Tensor:
 
 
 def candidate_sets(kind: str, truth: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """What a random annotation of this kind says about the truth (B[HWD]): boolean Bm[HWD]."""
-
-    def some_classes():
-        chosen = torch.rand(M, generator=rng) < 0.5
-        chosen[torch.randint(M, (1,), generator=rng)] = True
-        return chosen.reshape(1, M, *[1] * (truth.dim() - 1))
-
-    exact = one_hot(truth)
-    if kind == "full":
-        return exact
-    if kind == "annotated":
-        annotated = some_classes()
-        inside = (exact & annotated).any(1, keepdim=True)
-        return torch.where(inside, exact, ~annotated)
-    if kind == "scribble":
-        return exact | (torch.rand(truth.shape, generator=rng) < 0.6).unsqueeze(1)
-    if kind == "union":
-        union = some_classes()
-        return torch.where((exact & union).any(1, keepdim=True), union, ~union)
-    if kind == "intersection":
-        return candidate_sets("annotated", truth, rng) & candidate_sets("union", truth, rng)
-    return torch.ones_like(exact)
+    return random_candidates(kind, truth, M, rng)
 
 
 def split(truth: torch.Tensor, cond_mask: torch.Tensor) -> torch.Tensor:
@@ -106,30 +90,9 @@ def split(truth: torch.Tensor, cond_mask: torch.Tensor) -> torch.Tensor:
     return torch.cat([exact & cond_mask, exact & ~cond_mask], dim=1)
 
 
-def certain(choice: torch.Tensor) -> torch.Tensor:
-    """Logits of a boolean one-hot choice."""
-    return CERTAIN * choice.double()
-
-
-def predictions(truth_logits: torch.Tensor, rng: torch.Generator):
-    """Predictions that differ from the truth: by little, by a voxel, by much, and in every voxel."""
-    shape, channels = truth_logits.shape, truth_logits.shape[1]
-    noise = torch.randn(shape, generator=rng, dtype=torch.float64)
-    yield from (scale * noise for scale in (0.0, 1.0, 10.0))
-    yield truth_logits * 0.05 + noise  # likely right, but unsure
-    yield truth_logits * 0.9 + 5 * noise
-    one_voxel = truth_logits.flatten(2).clone()
-    place = int(torch.randint(one_voxel.shape[2], (1,), generator=rng))
-    one_voxel[:, :, place] = one_voxel[:, :, place].roll(int(torch.randint(1, channels, (1,), generator=rng)), dims=1)
-    yield one_voxel.reshape(shape)
-    # Wrong everywhere; of 2m channels the second is right but for intersection and extra.
-    yield from (truth_logits.roll(shift, dims=1) for shift in (1, channels // 2))
-    yield certain(one_hot(noise.argmax(1), channels))
-
-
 def assert_truth_minimises(loss: Callable[[torch.Tensor], torch.Tensor], truth_logits: torch.Tensor, rng) -> None:
     at_truth = loss(truth_logits)
-    for number, logits in enumerate(predictions(truth_logits, rng)):
+    for number, logits in enumerate(other_predictions(truth_logits, rng)):
         assert at_truth <= loss(logits) + 1e-12, f"prediction {number} is better than the ground truth"
 
 
@@ -148,7 +111,7 @@ def test_truth_minimises_compatible_loss(loss_name, average, spatial, channels, 
         assert candidates.gather(1, truth.unsqueeze(1)).all()
         shared = torch.rand(candidates.shape, generator=rng) < 0.5  # a conditional label
         of_truth = one_hot(truth) if channels == M else split(truth, shared)
-        assert_truth_minimises(lambda logits, c=candidates: loss(logits, c), certain(of_truth), rng)
+        assert_truth_minimises(lambda logits, c=candidates: loss(logits, c), certain_logits(of_truth), rng)
 
 
 @pytest.mark.parametrize("negative", ["ce", "dice", "ex_ce", "ex_dice", square])
@@ -161,7 +124,7 @@ def test_truth_minimises_prior(negative, average, spatial, rng):
         cond_mask, cond_known = (torch.rand(one_hot(truth).shape, generator=rng) < share for share in (0.5, 0.7))
         for is_known in (None, cond_known):
             assert_truth_minimises(
-                lambda logits, y=cond_mask, k=is_known: loss(logits, y, k), certain(split(truth, cond_mask)), rng
+                lambda logits, y=cond_mask, k=is_known: loss(logits, y, k), certain_logits(split(truth, cond_mask)), rng
             )
 
 
@@ -174,7 +137,7 @@ def test_truth_minimises_conditional_compatible_loss(combination, average, spati
         truth = random_truth(rng, spatial)
         cond_mask, cond_known = (torch.rand(one_hot(truth).shape, generator=rng) < share for share in (0.5, 0.7))
         args = candidate_sets(kind, truth, rng), cond_mask, cond_known
-        assert_truth_minimises(lambda logits, a=args: loss(logits, *a), certain(split(truth, cond_mask)), rng)
+        assert_truth_minimises(lambda logits, a=args: loss(logits, *a), certain_logits(split(truth, cond_mask)), rng)
 
 
 @every_average
@@ -185,7 +148,7 @@ def test_a_prediction_that_contradicts_the_label_costs(loss_name, average, rng):
     candidates = candidate_sets("annotated", truth, rng)
     loss = build(CompatibleLoss, average, **LOSSES[loss_name])
     excluded = one_hot((~candidates).int().argmax(1))
-    assert loss(certain(excluded), candidates) > loss(certain(one_hot(truth)), candidates) + 0.1
+    assert loss(certain_logits(excluded), candidates) > loss(certain_logits(one_hot(truth)), candidates) + 0.1
 
 
 # (b) Conventional losses are not compatible (Proposition 1), nor are the equations as printed.
@@ -213,7 +176,7 @@ def test_conventional_loss_is_found_out(loss, rng):
     truth = random_truth(rng, (4, 5))
     candidates = candidate_sets("scribble", truth, rng)
     with pytest.raises(AssertionError, match="better than the ground truth"):
-        assert_truth_minimises(lambda logits: loss(logits, candidates), certain(one_hot(truth)), rng)
+        assert_truth_minimises(lambda logits: loss(logits, candidates), certain_logits(one_hot(truth)), rng)
 
 
 def eq15_as_printed(prob, candidates):
@@ -237,7 +200,7 @@ def test_equations_as_printed_are_not_compatible(parts, rng):
     candidates = torch.where((exact & annotated).any(1, keepdim=True), exact, ~annotated)
     loss = CompatibleLoss(M, positive=parts[0], negative=parts[1], averaging="sum")
     with pytest.raises(AssertionError, match="better than the ground truth"):
-        assert_truth_minimises(lambda logits: loss(logits, candidates), certain(exact), rng)
+        assert_truth_minimises(lambda logits: loss(logits, candidates), certain_logits(exact), rng)
 
 
 # (c), (d) Derivatives by the class probabilities.

@@ -125,7 +125,7 @@ class TestShapes:
         net(image, cond_image, cond_mask)
         assert net.backbone.input[0, :, 0, 0].tolist() == [1, 2, 2, 3, 3]
 
-    @pytest.mark.parametrize(("divisor", "size"), [(16, (32, 48)), (8, (24, 40)), (1, (20, 33))])
+    @pytest.mark.parametrize(("divisor", "size"), [(16, (32, 48)), (8, (24, 40)), (1, (20, 33)), ([16, 4], (32, 36))])
     def test_padding_replicates_the_edge(self, divisor, size):
         net = CompNet(Recorder, num_classes=M, conditional=False, divisor=divisor)
         image, *_ = inputs({})

@@ -140,3 +140,37 @@ def test_half_precision_sums_to_one():
         probabilities = net(image())
     assert probabilities.dtype == torch.float32
     torch.testing.assert_close(probabilities.sum(1), torch.ones(2, 33, 40))
+
+
+def test_served_without_the_heads_of_deep_supervision():
+    """The network that is served has no heads, gives the same, and can be scripted, which MONAI's heads cannot."""
+    compnet = CompNet(
+        "DynUNet",
+        num_classes=M,
+        divisor=4,
+        spatial_dims=3,
+        kernel_size=[3, 3, 3],
+        strides=[1, 2, 2],
+        upsample_kernel_size=[2, 2],
+        filters=[4, 4, 8],
+        deep_supervision=True,
+        deep_supr_num=1,
+    )
+    trained = DCLNet(compnet)
+    images = torch.randn(M, 2, 1, 8, 8, 8)
+    trained.bank.fill(images, images[:, :, 0] > 0, torch.ones(M, 2, dtype=torch.bool))
+    served = DCLNet(CompNet.from_settings(compnet.served_settings()))
+    state = trained.served_state()
+    assert len(state) < len(trained.state_dict())
+    served.load_state_dict(state)  # strict: neither more nor less
+    target = torch.randn(2, 1, 9, 8, 8)
+    with torch.no_grad():
+        expected = trained.eval()(target)
+        torch.testing.assert_close(served.eval()(target), expected)
+        torch.testing.assert_close(torch.jit.script(served)(target), expected)
+
+
+def test_served_state_of_other_networks_is_all_of_it():
+    net = make()
+    assert set(net.served_state()) == set(net.state_dict())
+    assert net.compnet.served_settings() == net.compnet.settings

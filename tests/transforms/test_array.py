@@ -8,7 +8,13 @@ import torch
 from monai.data import MetaTensor
 
 from dcl_monai.candidates import all_classes, annotated_classes, candidate_label, candidate_sets, from_bits, to_bits
-from dcl_monai.transforms import EncodeCandidates, ExpandCandidates, IntersectCandidates
+from dcl_monai.transforms import (
+    EncodeCandidates,
+    ExpandCandidates,
+    IntersectCandidates,
+    RestrictToCandidates,
+    RestrictToCandidatesd,
+)
 from dcl_monai.utils import DataError
 
 ALL = (0, 1, 2, 3)
@@ -270,3 +276,21 @@ class TestExpandCandidates:
     def test_label_without_sets_is_refused(self):
         with pytest.raises(ValueError, match="no candidate sets"):
             ExpandCandidates(2)(torch.zeros(1, 2, 2))
+
+
+class TestRestrictToCandidates:
+    def test_pseudo_label(self):
+        """Of the candidates the likeliest; the annotated class where it is known, however unlikely it seems."""
+        label = torch.tensor([[[0, 2, 1, 0]]])
+        candidates = ExpandCandidates(3)(EncodeCandidates(3)(label, [2]))
+        prob = torch.tensor([[0.1, 0.5, 0.2, 0.0], [0.2, 0.4, 0.2, 0.0], [0.7, 0.1, 0.6, 1.0]]).reshape(3, 1, 4)
+        restricted = RestrictToCandidates()(prob, candidates)
+        assert restricted.argmax(0).tolist() == [[1, 2, 0, 0]]
+        assert torch.equal(restricted[candidates], prob[candidates])
+        assert (restricted[~candidates] == -1).all()
+
+    def test_dictionary_form(self):
+        candidates = torch.tensor([[[True]], [[False]]])
+        data = {"pred": torch.tensor([[[0.2]], [[0.8]]]), "sets": candidates}
+        assert RestrictToCandidatesd("pred", "sets")(data)["pred"].argmax(0).item() == 0
+        assert data["pred"].argmax(0).item() == 1, "the input is left alone"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dcl_monai.utils.files import replace_atomic, save_atomic, write_atomic
+from dcl_monai.utils.files import copy_atomic, replace_atomic, save_atomic, write_atomic
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -64,3 +64,16 @@ class TestSaveAtomic:
         with pytest.raises(Exception, match="pickle"):
             save_atomic({"model": torch.arange(4), "function": lambda: None}, path)
         assert files(tmp_path) == before
+
+
+class TestCopyAtomic:
+    def test_copies(self, tmp_path):
+        (tmp_path / "a").write_bytes(b"content")
+        copy_atomic(tmp_path / "a", tmp_path / "folder" / "b")
+        assert (tmp_path / "folder" / "b").read_bytes() == b"content"
+
+    def test_what_cannot_be_read_leaves_the_old_file(self, tmp_path):
+        (tmp_path / "b").write_bytes(b"before")
+        with pytest.raises(FileNotFoundError):
+            copy_atomic(tmp_path / "nothing", tmp_path / "b")
+        assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("b", b"before")]

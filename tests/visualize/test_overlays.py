@@ -7,7 +7,7 @@ import torch
 from matplotlib.image import imread
 
 from dcl_monai.candidates import candidate_label
-from dcl_monai.visualize.overlays import Example, annotation_title, class_map, plot_overlays, unhidden
+from dcl_monai.visualize.overlays import Example, annotation_title, class_map, plot_overlays, telling_slice, unhidden
 
 CLASSES = ["background", "RV", "MYO", "LV"]
 
@@ -29,6 +29,35 @@ def test_what_was_hidden_is_shown_as_truth():
     assert shown["annotated"] == [1, 2]
     assert shown["further_labels"][0]["annotated"] == [3]
     assert item["annotated"] == [1]
+
+
+class TestSlice:
+    def maps(self) -> tuple[np.ndarray, np.ndarray]:
+        """A large structure in the middle, a small one at the end; told is the small one alone."""
+        truth = np.zeros((8, 8, 6), int)
+        truth[1:7, 1:7, 1:4] = 1
+        truth[2:4, 2:4, 3:6] = 2
+        truth[2, 2, 5] = 0
+        told = np.where(truth == 2, 2, -1)
+        return told, truth
+
+    def test_shows_what_was_told(self):
+        told, truth = self.maps()
+        assert telling_slice(told, truth) == 3
+        told[..., 3] = -1
+        assert telling_slice(told, truth) == 4
+
+    def test_shows_as_many_structures_as_it_can(self):
+        """Not the slice with most voxels, which shows one of them."""
+        _, truth = self.maps()
+        truth[6, 1:7, 3] = 0
+        assert (truth > 0).sum((0, 1)).argmax() == 1
+        assert telling_slice(truth) == 3
+
+    def test_nothing_or_background_told(self):
+        told, truth = self.maps()
+        assert telling_slice(np.minimum(told, 0), truth) == telling_slice(truth)
+        assert telling_slice(np.full((4, 4, 5), -1), np.zeros((4, 4, 5), int)) == 2
 
 
 def test_rows_without_truth_or_label(tmp_path):

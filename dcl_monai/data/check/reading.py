@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import reduce
 from multiprocessing import get_context
 from operator import and_
-from typing import Any
+from typing import Any, TypeVar
 
 import nibabel as nib
 import numpy as np
@@ -35,6 +35,10 @@ WORTHWHILE = 12.0
 """Seconds of work left for which other processes are started: each takes six to import what it needs."""
 CHUNK = 8
 """Images that a process is given at a time."""
+
+T = TypeVar("T")
+Job = tuple[Mapping[str, Any], int]
+"""An item of a datalist, and the number of classes."""
 
 
 def inspect_item(item: Mapping[str, Any], classes: Sequence[str], split: str = "training") -> CaseRecord:
@@ -62,20 +66,33 @@ def inspect_datalist(datalist: Mapping[str, Any], workers: int = 1, progress: bo
     Returns:
         one record per item, in the order of the datalist.
     """
-    classes = datalist["classes"]
-    items = [(split, item) for split in SPLITS for item in datalist[split]]
+    return describe_all(datalist, read_datalist(datalist, read_files, workers, progress))
+
+
+def read_datalist(
+    datalist: Mapping[str, Any], read: Callable[[Job], T], workers: int = 1, progress: bool = True
+) -> dict[tuple[Any, ...], T]:
+    """Read every file of a datalist once, by ``read``, and return what it made of each by :func:`files_of`."""
     # An item may be listed several times, each time showing other classes: its files are read once.
-    jobs = {files_of(item): (item, len(classes)) for _, item in items}
-    read = tqdm(
-        read_all(list(jobs.values()), workers),
+    jobs = {files_of(item): (item, len(datalist["classes"])) for split in SPLITS for item in datalist[split]}
+    found = tqdm(
+        read_all(list(jobs.values()), workers, read),
         desc="checking data",
         unit="image",
         total=len(jobs),
         leave=False,
         disable=None if progress else True,
     )
-    files = dict(zip(jobs, read, strict=True))
-    return [describe(item, files[files_of(item)], classes, split) for split, item in items]
+    return dict(zip(jobs, found, strict=True))
+
+
+def describe_all(datalist: Mapping[str, Any], files: Mapping[tuple[Any, ...], FileRecord]) -> list[CaseRecord]:
+    """Say what every item shows, in the order of the datalist, given what the files hold by :func:`files_of`."""
+    return [
+        describe(item, files[files_of(item)], datalist["classes"], split)
+        for split in SPLITS
+        for item in datalist[split]
+    ]
 
 
 def files_of(item: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -84,15 +101,12 @@ def files_of(item: Mapping[str, Any]) -> tuple[Any, ...]:
     return (item["image"], *labels)
 
 
-Job = tuple[Mapping[str, Any], int]
-
-
-def read_all(jobs: Sequence[Job], workers: int) -> Iterator[FileRecord]:
-    """Read the files of all items, in their order."""
+def read_all(jobs: Sequence[Job], workers: int, read: Callable[[Job], T]) -> Iterator[T]:
+    """Read the files of all items, in their order, by ``read``."""
     # processor time, since on a busy machine the clock says little about the work
     start, waiting = time.process_time(), iter(jobs)
     for done, job in enumerate(waiting, start=1):
-        yield read_files(job)
+        yield read(job)
         expected = (time.process_time() - start) / done * (len(jobs) - done)
         if workers > 1 and done >= CHUNK and expected > WORTHWHILE:
             break
@@ -102,7 +116,7 @@ def read_all(jobs: Sequence[Job], workers: int) -> Iterator[FileRecord]:
     context = get_context("spawn")  # forking a process that runs threads, as torch does, may hang
     with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
         try:
-            yield from pool.map(read_files, left, chunksize=CHUNK)
+            yield from pool.map(read, left, chunksize=CHUNK)
         except BrokenProcessPool as error:
             raise DataError(
                 "a process that reads the files has died, perhaps for lack of memory. Try again with --workers 1."
@@ -111,6 +125,11 @@ def read_all(jobs: Sequence[Job], workers: int) -> Iterator[FileRecord]:
 
 def read_files(job: Job) -> FileRecord:
     """Read image and labels of an item, given with the number of classes; whatever is wrong goes into the record."""
+    return read_arrays(job)[0]
+
+
+def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
+    """The same with the arrays: the image (C, H, W[, D]) and its labels (H, W[, D]), empty where they are unusable."""
     item, num_classes = job
     annotations = annotations_of(item)
     names = {"image": item["image"], "labels": tuple(annotation["label"] for annotation in annotations)}
@@ -118,7 +137,8 @@ def read_files(job: Job) -> FileRecord:
         image = load(item["image"])
     except DataError as error:
         # the label is looked at too, so that all mistakes are known at once
-        return FileRecord(**names, problems=(_error("File cannot be read", error), *_unreadable(names["labels"])))
+        problems = [_error("File cannot be read", error), *_unreadable(names["labels"])]
+        return FileRecord(**names, problems=tuple(problems)), np.zeros(0), []
     affine = np.asarray(image.affine, dtype=float)
     pixels = np.ascontiguousarray(image.numpy())
     sizes = affine_to_spacing(affine, min(3, pixels.ndim - 1), float, suppress_zeros=False)
@@ -136,7 +156,7 @@ def read_files(job: Job) -> FileRecord:
         if not found:
             labels.append(label.numpy()[0])
     readable = not any(problem.severity == "error" for problem in problems)
-    return FileRecord(
+    record = FileRecord(
         **names,
         shape=pixels.shape[1:],
         spacing=spacing,
@@ -146,6 +166,7 @@ def read_files(job: Job) -> FileRecord:
         voxels=count_values(labels, pixels[0].size) if readable else {},
         problems=tuple(problems),
     )
+    return record, pixels, labels if readable else []
 
 
 def load(path: str) -> MetaTensor:

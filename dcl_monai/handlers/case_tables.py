@@ -1,0 +1,184 @@
+"""What a study wants to know of every test volume beside Dice: surface distances, confusions, the prediction itself."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ignite.distributed as idist
+import nibabel as nib
+import numpy as np
+import torch
+from ignite.engine import Events
+from monai.data import MetaTensor
+from monai.engines import Evaluator
+
+from dcl_monai.candidates import known_positive
+from dcl_monai.data import prediction_name
+from dcl_monai.metrics import compute_surface_distances
+from dcl_monai.utils.distributed import gather
+from dcl_monai.utils.files import replace_atomic
+
+from .dice_table import NOTED
+
+__all__ = ["ConfusionTable", "SavePredictions", "SurfaceTable"]
+
+logger = logging.getLogger(__name__)
+
+
+class CaseTable(ABC):
+    """
+    A CSV file with some lines for every volume of an evaluation.
+
+    Args:
+        classes: names of all classes, background first.
+        path: the CSV file.
+    """
+
+    columns: Sequence[str]
+
+    def __init__(self, classes: Sequence[str], path: str) -> None:
+        self.classes = list(classes)
+        self.path = Path(path)
+        self.lines: list[list[str]] = []
+
+    def attach(self, engine: Evaluator) -> None:
+        """
+        Args:
+            engine: the evaluator, with decollated batches that hold ``subject`` and perhaps ``dataset``, ``phase`` and
+                ``case``, and outputs that hold one-hot ``pred`` and candidate sets ``label``.
+        """
+        engine.add_event_handler(Events.STARTED, lambda _: self.lines.clear())
+        engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
+        engine.add_event_handler(Events.COMPLETED, self)
+
+    def add(self, engine: Evaluator) -> None:
+        """Measure the volumes of an iteration."""
+        for item, output in measured(engine):
+            noted = [str(item.get(key, "")) for key in NOTED]
+            self.lines += [[*noted, *cells] for cells in self.measure(output["pred"], output["label"])]
+
+    @abstractmethod
+    def measure(self, pred: torch.Tensor, candidates: torch.Tensor) -> list[list[str]]:
+        """Cells of every line of a volume."""
+
+    def __call__(self, engine: Evaluator) -> None:
+        lines = gather(self.lines)
+        if idist.get_rank() == 0:
+            replace_atomic(self.path, lambda path: self.write(path, lines))
+
+    def write(self, path: Path, lines: Sequence[Sequence[str]]) -> None:
+        """Write the table."""
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([[*NOTED, *self.columns], *lines])
+
+
+class SurfaceTable(CaseTable):
+    """
+    HD95 and average symmetric surface distance in mm, a line per volume and structure.
+
+    A structure that the volume shows and the prediction missed has the distance ``inf``: whoever averages must count
+    these apart. Structures that the volume does not show have no line.
+
+    Args:
+        classes: names of all classes, background first.
+        path: the CSV file.
+    """
+
+    columns = ("structure", "hd95", "assd")
+
+    def measure(self, pred: torch.Tensor, candidates: torch.Tensor) -> list[list[str]]:
+        """Distances of every structure that the volume shows."""
+        distances = compute_surface_distances(pred, candidates, voxel_size(pred))
+        return [
+            [name, f"{hd95:.4f}", f"{assd:.4f}"]
+            for name, (hd95, assd) in zip(self.classes[1:], distances.tolist(), strict=True)
+            if not np.isnan(hd95)
+        ]
+
+    def __call__(self, engine: Evaluator) -> None:
+        super().__call__(engine)
+        missed = sum(line[-1] == "inf" for line in self.lines)
+        finite = [float(line[-2]) for line in self.lines if line[-1] != "inf"]
+        if finite:
+            logger.info(
+                f"HD95 {np.mean(finite):.2f} mm on average over {len(finite)} structures; {missed} structures missed."
+            )
+
+
+class ConfusionTable(CaseTable):
+    """
+    Volume in ml by true and by predicted class, a line per volume and pair; voxels of unknown class do not count.
+
+    Args:
+        classes: names of all classes, background first.
+        path: the CSV file.
+    """
+
+    columns = ("truth", "predicted", "ml")
+
+    def measure(self, pred: torch.Tensor, candidates: torch.Tensor) -> list[list[str]]:
+        """Volumes of all pairs of classes."""
+        number = len(self.classes)
+        sole = known_positive(candidates, dim=0)
+        known = sole.any(0)
+        pairs = sole.int().argmax(0)[known] * number + torch.as_tensor(pred).argmax(0).to(sole.device)[known]
+        counts = torch.bincount(pairs.flatten(), minlength=number**2).reshape(number, number).tolist()
+        voxel_ml = float(np.prod(voxel_size(pred))) / 1000
+        return [
+            [truth, predicted, f"{counts[i][j] * voxel_ml:.4f}"]
+            for i, truth in enumerate(self.classes)
+            for j, predicted in enumerate(self.classes)
+        ]
+
+
+class SavePredictions:
+    """
+    Write every prediction as a NIfTI label map: value j is class j.
+
+    Args:
+        folder: folder of the files, see :func:`dcl_monai.data.prediction_name`.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def attach(self, engine: Evaluator) -> None:
+        """
+        Args:
+            engine: the evaluator, with decollated batches that hold ``subject``, ``dataset`` and ``case``, and outputs
+                that hold ``pred``, one channel per class.
+        """
+        engine.add_event_handler(Events.ITERATION_COMPLETED, self)
+
+    def __call__(self, engine: Evaluator) -> None:
+        for item, output in measured(engine):
+            pred = output["pred"]
+            labels = torch.as_tensor(pred).argmax(0).to(torch.uint8).cpu().numpy()
+            affine = pred.affine.cpu().numpy() if isinstance(pred, MetaTensor) else np.eye(4)
+            image = nib.Nifti1Image(labels, affine)
+            path = self.folder / prediction_name(item)
+            replace_atomic(path, partial(write_nifti, image))
+
+
+def measured(engine: Evaluator) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Batch and output of every volume, but for the bare images of :func:`dcl_monai.utils.distributed.shard`."""
+    pairs = zip(engine.state.batch, engine.state.output, strict=True)
+    return [(item, output) for item, output in pairs if "subject" in item]
+
+
+def write_nifti(image: nib.Nifti1Image, path: Path) -> None:
+    """Write a compressed NIfTI file under any name."""
+    path.write_bytes(gzip.compress(image.to_bytes(), compresslevel=6, mtime=0))
+
+
+def voxel_size(image: torch.Tensor) -> list[float]:
+    """Size of a voxel in mm of an image (C, \\*spatial); 1 if it does not say."""
+    dims = image.dim() - 1
+    return [float(size) for size in image.pixdim[:dims]] if isinstance(image, MetaTensor) else [1.0] * dims

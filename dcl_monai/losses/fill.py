@@ -1,0 +1,47 @@
+"""Compatible self-training: a frozen copy of the network fills what nobody drew."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from .averaging import SumMean
+from .probabilities import LogProbabilities
+
+__all__ = ["FillLoss"]
+
+
+class FillLoss(nn.Module):
+    """
+    Cross entropy with a teacher's prediction where the class of a voxel is unknown, restricted to its candidate set.
+
+    Where several classes are left, the target is the teacher's probability of each candidate over that of all of them:
+    a class that the annotation excludes is never taught, and where the class is known the term is silent. It is not a
+    loss of the paper, and it is compatible in the sense of Definition 1 only where the teacher is right.
+
+    Args:
+        num_classes: number of classes m.
+        weight: factor of the sum over the voxels per voxel; 3 is that of
+            :class:`~dcl_monai.losses.AnnealedMean` at the end of its course.
+    """
+
+    def __init__(self, num_classes: int, weight: float = 3.0) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.weight = weight
+        self.averaging = SumMean()
+
+    def forward(self, logits: torch.Tensor, teacher: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            logits: BN[HWD] with N = m or 2m.
+            teacher: class probabilities of the teacher, Bm[HWD], without gradient.
+            candidates: boolean Bm[HWD], the candidate sets.
+        """
+        log = LogProbabilities.of_classes(logits, self.num_classes).log
+        allowed = teacher * candidates
+        # a teacher that gives all candidates almost nothing says nothing: the target fades out with their sum
+        target = allowed / allowed.sum(dim=1, keepdim=True).clamp_min(0.05)
+        is_open = candidates.sum(dim=1, keepdim=True) > 1
+        entropy = -(target * log).sum(dim=1, keepdim=True)
+        return self.weight * self.averaging(entropy, is_open).mean()

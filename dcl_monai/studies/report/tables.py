@@ -1,0 +1,234 @@
+"""The tables of the paper, filled with our numbers."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dcl_monai.utils.files import replace_atomic, write_atomic
+
+from ..paper import paper_scores
+from ..results import RecipeResults, StudyResults
+from ..statistics import Comparison, Summary, compare, holm, summarize
+from ..tables import Row, Study
+
+__all__ = ["AVERAGE", "ReportRow", "ReportTable", "fill_table", "number", "write_csv", "write_latex"]
+
+AVERAGE = "average"
+ALPHA = 0.05
+NOTHING = "\N{EN DASH}"
+
+
+@dataclass
+class ReportRow:
+    """
+    A row with its numbers.
+
+    Args:
+        row: the row of the study.
+        label: its name.
+        group: heading of the rows it belongs to, which may begin with a row that has no results.
+        marks: which columns of marks it has.
+        seeds: number of complete runs.
+        labels: labels that annotators drew.
+        cells: place -> mean over patients.
+        seed_deviation: standard deviation of the average over the seeds, ``nan`` for one seed.
+        tests: place -> comparison with the row it is tested against.
+        corrected: place -> p after Holm's correction.
+        paper: place -> mean and standard deviation that the paper prints.
+    """
+
+    row: Row
+    label: str
+    group: str
+    marks: list[bool]
+    seeds: int
+    labels: float
+    cells: dict[str, Summary]
+    seed_deviation: float
+    tests: dict[str, Comparison] = field(default_factory=dict)
+    corrected: dict[str, float] = field(default_factory=dict)
+    paper: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+
+    def star(self, place: str) -> str:
+        """``*`` for a significant gain over the row it is tested against, a small arrow for a significant loss."""
+        if not self.corrected.get(place, 1.0) < ALPHA:
+            return ""
+        return "*" if self.tests[place].difference > 0 else "\N{DOWNWARDS ARROW}"
+
+
+@dataclass
+class ReportTable:
+    """
+    A table.
+
+    Args:
+        name: name of the study.
+        study: the study.
+        places: columns of numbers, ``ED LV`` or ``LV``; the average comes after the structures.
+        rows: rows that have results.
+        missing: labels of rows that have none yet.
+    """
+
+    name: str
+    study: Study
+    places: list[str]
+    rows: list[ReportRow]
+    missing: list[str]
+
+    def best(self, place: str) -> float:
+        """The largest mean of a column, as it is printed."""
+        return max(
+            (round(row.cells[place].mean, 3) for row in self.rows if row.cells[place].patients), default=math.nan
+        )
+
+    def label_of(self, recipe: str | None) -> str:
+        """Label of the row of a recipe."""
+        return next((row.label for row in self.rows if row.row.recipe == recipe), "")
+
+    @property
+    def has_paper(self) -> bool:
+        """Whether the paper prints numbers of any row."""
+        return any(row.paper for row in self.rows)
+
+
+def places_of(results: StudyResults) -> list[tuple[str, str | None, Sequence[str]]]:
+    """Columns of numbers: name, phase, and structures that are averaged."""
+    phases: list[str | None] = list(results.phases) or [None]
+    single = [
+        (f"{phase} {structure}" if phase else structure, phase, (structure,))
+        for phase in phases
+        for structure in results.structures
+    ]
+    return [*single, (AVERAGE, None, results.structures), *((union, None, (union,)) for union in results.unions)]
+
+
+def fill_table(name: str, study: Study, results: StudyResults, task: str) -> ReportTable:
+    """
+    Fill a table.
+
+    The patient is the unit of every mean and of every test. Holm's correction is over all tests of the table.
+
+    Args:
+        name: name of the study.
+        study: the study.
+        results: all runs.
+        task: name of the bundle, by which the paper's numbers are found.
+    """
+    places = places_of(results)
+    net = "nnUNet" if task == "mmwhs" else "UNet"
+    patients: dict[str, dict[str, dict]] = {}
+    rows = []
+    group = ""
+    for row in study.rows:
+        group = row.group or group
+        found = results.recipes.get(row.recipe)
+        if found is None:
+            continue
+        patients[row.recipe] = {place: found.by_patient(structures, phase) for place, phase, structures in places}
+        label = row.label.format(net=net)
+        rows.append(make_row(row, label, group, study, found, patients[row.recipe], results, task))
+    for filled in rows:
+        other = patients.get(filled.row.against or "")
+        if other is not None:
+            filled.tests = {p: compare(patients[filled.row.recipe][p], other[p]) for p, _, _ in places}
+    flat = [(filled, place) for filled in rows for place in filled.tests]
+    for (filled, place), p in zip(flat, holm([f.tests[place].p for f, place in flat]), strict=True):
+        filled.corrected[place] = p
+    missing = [row.label.format(net=net) for row in study.rows if row.recipe not in results.recipes]
+    return ReportTable(name, study, [place for place, _, _ in places], rows, missing)
+
+
+def make_row(
+    row: Row,
+    label: str,
+    group: str,
+    study: Study,
+    found: RecipeResults,
+    patients: Mapping[str, Mapping],
+    results: StudyResults,
+    task: str,
+) -> ReportRow:
+    """The numbers of a row, without its tests."""
+    return ReportRow(
+        row=row,
+        label=label,
+        group=group,
+        marks=[letter in row.marks for letter, _ in study.columns],
+        seeds=len(found.runs),
+        labels=found.mean_of(lambda run: run.labels()),
+        cells={place: summarize(list(values.values())) for place, values in patients.items()},
+        seed_deviation=summarize(found.seed_means(results.structures)).deviation,
+        paper=paper_scores(task, row.recipe),
+    )
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number as the paper prints it: ``.877``."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    text = f"{value:.{digits}f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+CSV_HEAD = ["row", "recipe", "group", "seeds", "labels", "place", "mean", "deviation", "ci_low", "ci_high", "patients"]
+CSV_TESTS = ["against", "difference", "p", "p_holm", "paper_mean", "paper_deviation"]
+
+
+def write_csv(table: ReportTable, path: Path) -> None:
+    """Write a table with a line per row and place, in full precision."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow([*CSV_HEAD, *CSV_TESTS])
+            for row in table.rows:
+                for place in table.places:
+                    cell, test, paper = row.cells[place], row.tests.get(place), row.paper.get(place)
+                    tested = [row.row.against, test.difference, test.p, row.corrected[place]] if test else [""] * 4
+                    printed = [paper[0], "" if paper[1] is None else paper[1]] if paper else ["", ""]
+                    about = [row.label, row.row.recipe, row.group, row.seeds, f"{row.labels:g}", place]
+                    found = [cell.mean, cell.deviation, cell.low, cell.high, cell.patients]
+                    writer.writerow([*about, *found, *tested, *printed])
+
+    replace_atomic(path, write)
+
+
+def write_latex(table: ReportTable, path: Path) -> None:
+    """Write a table for LaTeX, with booktabs, in the paper's layout."""
+    marks = [head for _, head in table.study.columns]
+    head = ["Row", *map(latex, marks), "Labels", *map(latex, table.places)]
+    lines = [
+        "% Made by python -m dcl_monai report. Needs \\usepackage{booktabs}.",
+        f"% {table.study.title}: mean and standard deviation of Dice over patients, seeds and phases averaged first.",
+        "% * significantly better than the row it is tested against (Wilcoxon signed-rank, Holm, p < 0.05).",
+        f"\\begin{{tabular}}{{l{'c' * (len(head) - 1)}}}",
+        "\\toprule",
+        " & ".join(head) + r" \\",
+        "\\midrule",
+    ]
+    group = ""
+    for row in table.rows:
+        if row.group != group:
+            group = row.group
+            lines.append(f"\\multicolumn{{{len(head)}}}{{l}}{{\\emph{{{latex(group)}}}}} \\\\")
+        ticks = ["$\\checkmark$" if has else "$\\times$" for has in row.marks]
+        cells = []
+        for place in table.places:
+            cell = row.cells[place]
+            mean = number(cell.mean)
+            mean = f"\\textbf{{{mean}}}" if round(cell.mean, 3) == table.best(place) else mean
+            star = {"*": "$^*$", "": ""}.get(row.star(place), "$^\\downarrow$")
+            cells.append(mean + (f"$\\pm${number(cell.deviation)}" if place != AVERAGE else "") + star)
+        lines.append(" & ".join([latex(row.label), *ticks, f"{row.labels:g}", *cells]) + r" \\")
+    write_atomic(path, "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n")
+
+
+def latex(text: str) -> str:
+    """Escape what LaTeX would take for a command."""
+    for sign in "\\&%$#_{}":
+        text = text.replace(sign, {"\\": r"\textbackslash "}.get(sign, f"\\{sign}"))
+    return text.replace("^", r"\^{}")

@@ -1,0 +1,157 @@
+"""The page of a report, as a jinja2 template: no scripts, nothing loaded from elsewhere, fit for printing."""
+
+from __future__ import annotations
+
+__all__ = ["PAGE"]
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Study report: {{ settings.task }}</title>
+<style>
+body { font: 16px/1.45 system-ui, sans-serif; color: #222; background: #fff; max-width: 92rem; margin: 1.5rem auto;
+       padding: 0 1rem; }
+h1 { font-size: 2rem; margin: 0 0 .5rem; }
+h2 { font-size: 1.3rem; margin: 2.2rem 0 .5rem; border-bottom: 1px solid #ddd; }
+p { margin: .4rem 0; max-width: 60rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; margin: .6rem 0; white-space: nowrap; }
+th, td { padding: .22rem .5rem; border-bottom: 1px solid #e2e2e2; text-align: left; vertical-align: top; }
+th { background: #f5f5f5; font-weight: 600; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+tr.group td { font-style: italic; background: #fafafa; }
+tr.paper td { color: #8a5a00; background: #fffaf0; font-size: .8rem; border-bottom-color: #f0e4cc; }
+.facts td:first-child { color: #666; }
+.note { padding: .5rem 1rem; border-left: .3rem solid #e69500; background: #fffaf0; margin: .6rem 0; }
+img { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; break-inside: avoid; }
+figcaption { font-size: .9rem; color: #444; }
+.small { font-size: .85rem; color: #666; }
+@media print { body { max-width: none; margin: 0; font-size: 10pt; } h2 { break-after: avoid; } }
+</style>
+</head>
+<body>
+{% macro simple(table) %}
+<div class="wide"><table>
+<tr>{% for cell in table.head %}<th{% if not loop.first %} class="n"{% endif %}>{{ cell }}</th>{% endfor %}</tr>
+{% for row in table.rows %}
+<tr>{% for cell in row %}<td{% if not loop.first %} class="n"{% endif %}>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</table></div>
+{% endmacro %}
+{% macro cell(row, place, table) %}
+{% set value = row.cells[place] %}
+{% set text = number(value.mean) %}
+{% if (value.mean|round(3)) == table.best(place) %}<b>{{ text }}</b>{% else %}{{ text }}{% endif %}
+{% if place != average %}±{{ number(value.deviation) }}{% endif %}<sup>{{ row.star(place) }}</sup>
+{%- endmacro %}
+
+<h1>Study report: {{ settings.task }}</h1>
+<table class="facts">
+{% for name, value in facts %}<tr><td>{{ name }}</td><td>{{ value }}</td></tr>
+{% endfor %}
+</table>
+{% if results.unfinished %}
+<div class="note">Not complete, and so not in any table: {{ results.unfinished|join(", ") }}.</div>
+{% endif %}
+<p>Dice, mean ± standard deviation over the {{ patients }} test patients: of each patient the seeds (and for
+the average the phases) are averaged first, so that a patient counts once. <b>Bold</b>: best of its column. * better,
+↓ worse than the row it is tested against: Wilcoxon signed-rank test over patients, two-sided, p &lt; 0.05 after Holm's
+correction over all tests of the table.{% if smallest > 0.05 %} With {{ patients }} patients no p can be below
+{{ "%.2g"|format(smallest) }}, so no difference can be significant.{% endif %} 95% intervals: bootstrap over
+patients. Lines in <span style="color: #8a5a00">ochre</span> are what the paper prints: other data splits, another
+backbone, another budget.</p>
+
+{% for table, cases in tables %}
+<h2 id="{{ table.name }}">{{ table.study.title }}</h2>
+<p>{{ table.study.question }}</p>
+{% if table.missing %}<div class="note">No complete run yet: {{ table.missing|join(", ") }}.</div>{% endif %}
+<div class="wide"><table>
+<tr><th></th>{% for _, mark in table.study.columns %}<th>{{ mark }}</th>{% endfor %}<th class="n">labels</th><th
+class="n">seeds</th>{% for place in table.places %}<th class="n">{{ place }}</th>{% endfor %}</tr>
+{% for row in table.rows %}
+{% if row.group and (loop.first or row.group != loop.previtem.group) %}
+<tr class="group"><td colspan="{{ 3 + table.study.columns|length + table.places|length }}">{{ row.group }}</td></tr>
+{% endif %}
+<tr><td>{{ row.label }}</td>{% for mark in row.marks %}<td>{{ "✓" if mark else "" }}</td>{% endfor %}
+<td class="n">{{ "%g"|format(row.labels) }}</td><td class="n">{{ row.seeds }}</td>
+{% for place in table.places %}<td class="n">{{ cell(row, place, table) }}</td>{% endfor %}
+</tr>
+{% if row.paper %}
+<tr class="paper"><td>the paper's {{ row.label }}</td>{% for mark in row.marks %}<td></td>{% endfor %}<td></td><td></td>
+{% for place in table.places %}<td class="n">{% if place in row.paper %}{{ number(row.paper[place][0]) }}
+{%- if row.paper[place][1] is not none %}±{{ number(row.paper[place][1]) }}{% endif %}{% endif %}</td>{% endfor %}
+</tr>
+{% endif %}
+{% endfor %}
+</table></div>
+<p class="small">The average, how sure it is, and what the tests say of it:</p>
+<div class="wide"><table>
+<tr><th></th><th class="n">average</th><th class="n">95% interval</th><th class="n">SD of seeds</th>
+<th>tested against</th><th class="n">difference</th><th class="n">patients</th><th class="n">p</th>
+<th class="n">p (Holm)</th></tr>
+{% for row in table.rows %}
+{% set overall = row.cells[average] %}
+<tr><td>{{ row.label }}</td><td class="n">{{ number(overall.mean) }}</td>
+<td class="n">{{ number(overall.low) }} to {{ number(overall.high) }}</td>
+<td class="n">{{ number(row.seed_deviation) }}</td>
+{% if average in row.tests %}
+{% set test = row.tests[average] %}
+<td>{{ table.label_of(row.row.against) }}</td><td class="n">{{ number(test.difference) }}</td>
+<td class="n">{{ test.patients }}</td><td class="n">{{ "%.2g"|format(test.p) }}</td>
+<td class="n">{{ "%.2g"|format(row.corrected[average]) }}<sup>{{ row.star(average) }}</sup></td>
+{% else %}<td></td><td></td><td></td><td></td><td></td>{% endif %}
+</tr>
+{% endfor %}
+</table></div>
+<figure><img alt="Dice of every test patient by row" src="data:image/png;base64,{{ cases }}"></figure>
+{% endfor %}
+
+<h2>Labels and Dice</h2>
+<figure><img alt="average Dice against labels drawn" src="data:image/png;base64,{{ labels }}">
+<figcaption>What annotation buys. A label is one class of one training subject, background included.</figcaption>
+</figure>
+
+{% if surface.rows %}
+<h2>Distances between surfaces, in mm</h2>
+<p>95th percentile of the Hausdorff distance and average symmetric surface distance at the image's own voxel size, mean
+± standard deviation over patients. Where a structure was missed altogether there is no distance: such volumes are
+counted beside it and do not enter the mean.</p>
+{{ simple(surface) }}
+{% endif %}
+
+{% if vital.rows %}
+<h2>Does the network use its conditions?</h2>
+<p>Test Dice when every image gets conditions that were picked for another one. Nothing lost: the conditions are
+ignored. The gradient ratio is the norm of the dual gradient over that of the primal one.</p>
+{{ simple(vital) }}
+{% endif %}
+
+{% if audit.rows %}
+<h2>False positives on what was never annotated together</h2>
+<p>No partially labelled training subject showed both classes of {{ pairs }} pairs. Volume that was taken for a
+structure though it is a class never annotated together with it, in percent of the structure's true volume, over all
+test volumes and seeds. All rows are measured by the same pairs, rows with full labels too.</p>
+{{ simple(audit) }}
+{% endif %}
+
+{% if overlays %}
+<h2>Best, median and worst cases</h2>
+{% for overlay in overlays %}
+<figure><img alt="{{ overlay.title }}" src="data:image/png;base64,{{ overlay.picture }}">
+<figcaption>{{ overlay.title }}. Numbers: average Dice of the volume, lowest seed of each row.</figcaption></figure>
+{% endfor %}
+{% endif %}
+
+<h2>Cost</h2>
+{{ simple(cost) }}
+<p class="small">Per run, on average over the seeds, all attempts together, test included. Runs that share a machine
+are slower by the clock than alone; CPU time is the fairer measure.</p>
+<p class="small">Made by dcl_monai {{ version }}; runs by
+{% for name, value in versions.items() %}{{ name }} {{ value }}{{ ", " if not loop.last }}{% endfor %}. The same tables
+as CSV and LaTeX: folder <code>report</code>; every measured volume: <code>report/cases.csv</code>.</p>
+</body>
+</html>
+"""

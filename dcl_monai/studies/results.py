@@ -1,0 +1,254 @@
+"""Reading what the runs of a study have found."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dcl_monai.data import load_datalist
+from dcl_monai.data.datalist import decided_classes
+from dcl_monai.utils import DataError
+
+from .runs import last_line, read_record, runs_of
+from .statistics import patient_means
+
+__all__ = ["RecipeResults", "RunResults", "StudyResults", "read_results"]
+
+NOTED = ("dataset", "subject", "phase", "case")
+Case = tuple[str, str, str, str]
+"""Data set, subject, phase and case of a test volume; empty where the datalist does not say."""
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """
+    What a complete run has found.
+
+    Args:
+        recipe: its recipe.
+        seed: its seed.
+        folder: where it lies.
+        record: its ``run.json``.
+        datalist: what it was trained and tested on.
+        dice: test volume -> structure -> Dice; structures that a volume does not show are missing.
+        shuffled: the same with shuffled conditions; empty for a network without conditions.
+        hd95: the same in mm; ``inf`` where the prediction missed the structure.
+        assd: the same of the average symmetric surface distance.
+        confusion: test volume -> (true class, predicted class) -> ml.
+        vital_signs: last values of the history.
+    """
+
+    recipe: str
+    seed: int
+    folder: Path
+    record: Mapping[str, Any]
+    datalist: Mapping[str, Any]
+    dice: Mapping[Case, Mapping[str, float]]
+    shuffled: Mapping[Case, Mapping[str, float]]
+    hd95: Mapping[Case, Mapping[str, float]]
+    assd: Mapping[Case, Mapping[str, float]]
+    confusion: Mapping[Case, Mapping[tuple[str, str], float]]
+    vital_signs: Mapping[str, str]
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The datalist that annotators made: that of the teacher, where the labels were completed by predictions."""
+        teacher = self.folder / "teacher" / "datalist.json"
+        return load_datalist(teacher) if teacher.is_file() else self.datalist
+
+    def labels(self) -> int:
+        """Labels that annotators drew: classes of every training subject, background included."""
+        shown: dict[str, set[int]] = {}
+        content = self.annotations
+        for item in content["training"]:
+            shown.setdefault(item["subject"], set()).update(decided_classes(item, len(content["classes"])))
+        return sum(map(len, shown.values()))
+
+    def never_together(self) -> set[tuple[str, str]]:
+        """Pairs of classes that no training subject shows together."""
+        content = self.annotations
+        classes = content["classes"]
+        shown: dict[str, set[int]] = {}
+        for item in content["training"]:
+            shown.setdefault(item["subject"], set()).update(decided_classes(item, len(classes)))
+        together = {(i, j) for classes_of in shown.values() for i in classes_of for j in classes_of}
+        return {
+            (classes[i], classes[j])
+            for i in range(len(classes))
+            for j in range(len(classes))
+            if i != j and (i, j) not in together
+        }
+
+    def cost(self, name: str) -> float:
+        """Sum of ``wall_seconds`` or ``cpu_seconds`` over all attempts."""
+        return sum(float(attempt.get(name, 0.0)) for attempt in self.record.get("attempts", []))
+
+
+@dataclass
+class RecipeResults:
+    """
+    The runs of a recipe.
+
+    Args:
+        name: the recipe.
+        runs: its complete runs, by seed.
+    """
+
+    name: str
+    runs: list[RunResults] = field(default_factory=list)
+
+    def by_patient(
+        self, structures: Sequence[str], phase: str | None = None, table: str = "dice"
+    ) -> dict[tuple[str, str], float]:
+        """
+        Average the test volumes of each patient, over structures, then phases and seeds.
+
+        Args:
+            structures: structures to average; those that a volume does not show do not count.
+            phase: only this phase; default: all.
+            table: ``dice``, ``shuffled``, ``hd95`` or ``assd``; infinite distances do not count (see :meth:`missed`).
+
+        Returns:
+            (data set, subject) -> mean, for patients that have any.
+        """
+        values: dict[Any, list[float]] = {}
+        for run in self.runs:
+            for (dataset, subject, case_phase, _), scores in getattr(run, table).items():
+                if phase is not None and case_phase != phase:
+                    continue
+                shown = [scores[s] for s in structures if s in scores and math.isfinite(scores[s])]
+                values.setdefault((dataset, subject), []).append(sum(shown) / len(shown) if shown else math.nan)
+        return patient_means(values)  # type: ignore[return-value]
+
+    def seed_means(self, structures: Sequence[str], table: str = "dice") -> list[float]:
+        """The mean over patients of each seed."""
+        found = [RecipeResults(self.name, [run]).by_patient(structures, table=table) for run in self.runs]
+        return [sum(patients.values()) / len(patients) for patients in found if patients]
+
+    def missed(self, structure: str) -> tuple[int, int]:
+        """How often a structure was missed altogether, and how often it was there, over volumes and seeds."""
+        distances = [scores[structure] for run in self.runs for scores in run.hd95.values() if structure in scores]
+        return sum(map(math.isinf, distances)), len(distances)
+
+    def mean_of(self, measure: Callable[[RunResults], float]) -> float:
+        """Mean of something over the runs."""
+        return sum(map(measure, self.runs)) / len(self.runs) if self.runs else math.nan
+
+
+@dataclass
+class StudyResults:
+    """
+    All complete runs of a study.
+
+    Args:
+        recipes: recipe -> its runs.
+        structures: names of the structures, without background.
+        unions: names of unions that were measured.
+        classes: names of all classes.
+        phases: phases of the test volumes, in order; empty if the data has none.
+        unfinished: names of runs that are not complete.
+    """
+
+    recipes: dict[str, RecipeResults]
+    structures: list[str]
+    unions: list[str]
+    classes: list[str]
+    phases: list[str]
+    unfinished: list[str]
+
+
+def read_results(out: str | Path) -> StudyResults:
+    """
+    Read the runs of a study.
+
+    Raises:
+        DataError: when there is no complete run, or runs were tested on different volumes.
+    """
+    recipes: dict[str, RecipeResults] = {}
+    unfinished = []
+    tested: tuple[Path, frozenset[Case]] | None = None
+    for recipe, seed, folder in runs_of(out):
+        record = read_record(folder)
+        if record.get("status") != "complete":
+            unfinished.append(f"{recipe} seed {seed} ({record.get('status', 'unknown')})")
+            continue
+        run = read_run(recipe, seed, folder, record)
+        cases = frozenset(run.dice)
+        if tested is not None and tested[1] != cases:
+            raise DataError(
+                f"{folder}: was tested on other volumes than {tested[0]}; only runs with one split can be compared. "
+                "Delete one of the two folders and run it anew."
+            )
+        tested = tested or (folder, cases)
+        recipes.setdefault(recipe, RecipeResults(recipe)).runs.append(run)
+    if not recipes:
+        raise DataError(
+            f"{out}: has no complete run yet ({len(unfinished)} unfinished). Run python -m dcl_monai study."
+        )
+    first = next(iter(recipes.values())).runs[0]
+    shown = {name for scores in first.dice.values() for name in scores}
+    found = sorted({case[2] for case in first.dice} - {""})
+    classes = list(first.datalist["classes"])
+    return StudyResults(
+        recipes,
+        [name for name in classes[1:] if name in shown],
+        [name for name in first.datalist["unions"] if name in shown],
+        classes,
+        found,
+        unfinished,
+    )
+
+
+def read_run(recipe: str, seed: int, folder: Path, record: Mapping[str, Any]) -> RunResults:
+    """Read the tables of a run."""
+    surface = read_lines(folder / "test_surface.csv")
+    confusion: dict[Case, dict[tuple[str, str], float]] = {}
+    for line in read_lines(folder / "test_confusion.csv"):
+        confusion.setdefault(case_of(line), {})[line["truth"], line["predicted"]] = float(line["ml"])
+    datalist = load_datalist(folder / "datalist.json")
+    names = [*datalist["classes"][1:], *datalist["unions"]]
+    return RunResults(
+        recipe,
+        seed,
+        folder,
+        record,
+        datalist,
+        read_dice(folder / "test_dice.csv", names),
+        read_dice(folder / "test_dice_shuffled.csv", names),
+        by_structure(surface, "hd95"),
+        by_structure(surface, "assd"),
+        confusion,
+        last_line(folder / "history.csv"),
+    )
+
+
+def read_dice(path: Path, names: Sequence[str]) -> dict[Case, dict[str, float]]:
+    """Dice of a table by volume and structure; empty if there is none."""
+    return {case_of(line): {name: float(line[name]) for name in names if line.get(name)} for line in read_lines(path)}
+
+
+def by_structure(lines: Sequence[Mapping[str, str]], column: str) -> dict[Case, dict[str, float]]:
+    """A column of a table with a line per volume and structure."""
+    result: dict[Case, dict[str, float]] = {}
+    for line in lines:
+        result.setdefault(case_of(line), {})[line["structure"]] = float(line[column])
+    return result
+
+
+def case_of(line: Mapping[str, str]) -> Case:
+    """Volume of a line."""
+    dataset, subject, phase, case = (line.get(key) or "" for key in NOTED)
+    return dataset, subject, phase, case
+
+
+def read_lines(path: Path) -> list[dict[str, str]]:
+    """Lines of a table; none if there is no file."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []

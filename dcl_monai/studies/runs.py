@@ -1,0 +1,274 @@
+"""One run of a study: a folder, the steps that fill it, and its record ``run.json``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import write_atomic
+
+from .recipes import RECIPES, Recipe, repository
+from .settings import StudySettings
+
+__all__ = ["Run", "Step", "make_run", "runs_of"]
+
+PACKAGES = ("dcl-monai", "monai", "torch", "pytorch-ignite", "numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    A command of a run.
+
+    Args:
+        name: what it does.
+        folder: where it writes.
+        workflow: id of the configuration that it runs.
+        files: config files, the last of which is written by :meth:`write`.
+        settings: content of that file.
+        result: file that is there when the step is done.
+        epochs: epochs that it trains.
+    """
+
+    name: str
+    folder: Path
+    workflow: str
+    files: tuple[str, ...]
+    settings: Mapping[str, Any]
+    result: Path
+    epochs: int = 0
+
+    @property
+    def command(self) -> list[str]:
+        """The words of the command; its working directory is the bundle."""
+        files = json.dumps([*self.files, str(self.folder / f"{self.name}.json")])
+        return [sys.executable, "-m", "monai.bundle", "run", self.workflow, "--config_file", files]
+
+    def write(self) -> None:
+        """Write the settings, so that the command can be repeated by hand."""
+        write_atomic(self.folder / f"{self.name}.json", json.dumps(dict(self.settings), indent=2) + "\n")
+
+    def epochs_done(self) -> int:
+        """Epochs that were trained so far."""
+        if not self.epochs:
+            return 0
+        return int(float(last_line(self.folder / "history.csv").get("epoch", 0)))
+
+
+@dataclass(frozen=True)
+class Run:
+    """
+    A recipe trained with a seed.
+
+    Args:
+        recipe: name of the recipe.
+        seed: seed of weights, batches and hidden classes.
+        folder: everything of the run.
+        steps: what is to be done, in this order.
+        cwd: working directory of the commands.
+    """
+
+    recipe: str
+    seed: int
+    folder: Path
+    steps: tuple[Step, ...]
+    cwd: Path
+
+    @property
+    def name(self) -> str:
+        """Name in messages."""
+        return f"{self.recipe} seed {self.seed}"
+
+    @property
+    def log(self) -> Path:
+        """What the commands print."""
+        return self.folder / "log.txt"
+
+    @property
+    def epochs(self) -> int:
+        """Epochs in all."""
+        return sum(step.epochs for step in self.steps)
+
+    def epochs_done(self) -> int:
+        """Epochs that were trained so far."""
+        return sum(step.epochs_done() for step in self.steps)
+
+    def record(self) -> dict[str, Any]:
+        """What ``run.json`` says; empty before the first start."""
+        return read_record(self.folder)
+
+    def is_complete(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.record().get("status") == "complete" and self.steps[-1].result.is_file()
+
+    def note(self, status: str, attempt: Mapping[str, Any] | None = None) -> None:
+        """Write ``run.json``: the status, and an attempt that ended."""
+        earlier = self.record().get("attempts", [])
+        record = {
+            "recipe": self.recipe,
+            "seed": self.seed,
+            "status": status,
+            "commands": {step.name: step.command for step in self.steps},
+            "working_directory": str(self.cwd),
+            "versions": versions(),
+            "git": git_state(),
+            "attempts": [*earlier, dict(attempt)] if attempt else earlier,
+        }
+        write_atomic(self.folder / "run.json", json.dumps(record, indent=2) + "\n")
+
+
+def make_run(out: str | Path, settings: StudySettings, recipe: str, seed: int) -> Run:
+    """
+    Plan a run.
+
+    Args:
+        out: folder of the study.
+        settings: what all its runs share.
+        recipe: name of the recipe.
+        seed: seed of the run.
+    """
+    content = RECIPES[recipe]
+    folder = Path(out).resolve() / "runs" / recipe / f"seed{seed}"
+    if not content.teacher:
+        steps = [training(folder, "training", settings, content, seed, settings.epochs)]
+    else:
+        # half of the budget for the teacher, the rest for the student
+        first_half, second_half = halves(settings.epochs, recipe)
+        teacher = Recipe(content.teacher, content.settings)
+        first = training(folder / "teacher", "teacher", settings, teacher, seed, first_half)
+        first = replace(first, settings={**first.settings, "test_details": False})
+        relabel = Step(
+            "relabelling",
+            first.folder,
+            "relabelling",
+            (*first.files, str(repository() / "configs" / "relabel.json")),
+            {**first.settings, "pseudo_dir": str(folder / "pseudo")},
+            folder / "pseudo" / "datalist.json",
+        )
+        second = training(folder, "training", settings, content, seed, second_half)
+        second = replace(second, settings={**second.settings, "datalist": str(relabel.result)})
+        steps = [first, relabel, second]
+    return Run(recipe, seed, folder, tuple(steps), settings.bundle_dir)
+
+
+def halves(epochs: tuple[int, int], recipe: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """
+    Divide a budget between two trainings, each with stages in the same proportion.
+
+    Raises:
+        DataError: when there is but one epoch.
+    """
+    total = sum(epochs)
+    if total < 2:
+        raise DataError(f"{recipe}: one epoch is too few for its two trainings. Give --epochs 1 1 or more.")
+
+    def stages(number: int) -> tuple[int, int]:
+        stage2 = min(number - 1, round(number * epochs[1] / total))
+        return number - stage2, stage2
+
+    return stages(total // 2), stages(total - total // 2)
+
+
+def training(
+    folder: Path, name: str, settings: StudySettings, recipe: Recipe, seed: int, epochs: tuple[int, int]
+) -> Step:
+    """The step that trains and tests."""
+    configs = repository() / "configs"
+    stage2 = epochs[1] if recipe.stage2 is None else round(recipe.stage2 * sum(epochs))
+    shared: dict[str, Any] = {
+        "dataset_dir": settings.dataset_dir,
+        "datalist#source": settings.datalist,
+        "split": None if settings.split is None else list(settings.split),
+    }
+    return Step(
+        name,
+        folder,
+        "training",
+        (
+            str(settings.bundle_dir / "configs" / "train.json"),
+            *map(str, settings.overlay_files),
+            *(str(configs / overlay) for overlay in recipe.overlays),
+        ),
+        {
+            **{key: value for key, value in shared.items() if value is not None},
+            **settings.settings,
+            **recipe.settings,
+            "output_dir": str(folder),
+            "model_file": str(folder / "model.pt"),
+            "seed": seed,
+            "split_seed": settings.split_seed,
+            "stage1_epochs": sum(epochs) - stage2,
+            "stage2_epochs": stage2,
+            "iterations_per_epoch": settings.iterations,
+            "test_details": True,
+            "resume": True,
+        },
+        folder / "test_dice.csv",
+        sum(epochs),
+    )
+
+
+def runs_of(out: str | Path) -> list[tuple[str, int, Path]]:
+    """Recipe, seed and folder of all runs that a study has, finished or not."""
+    found = []
+    for path in sorted((Path(out) / "runs").glob("*/seed*/run.json")):
+        number = path.parent.name.removeprefix("seed")
+        if number.isdigit():
+            found.append((path.parent.parent.name, int(number), path.parent))
+    return sorted(found)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of a run; empty if there is none."""
+    try:
+        return dict(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def last_line(path: Path) -> dict[str, str]:
+    """The last line of a table; empty if there is none."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+    except FileNotFoundError:
+        return {}
+    return lines[-1] if lines else {}
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide a result."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+@cache
+def git_state() -> dict[str, str | bool] | None:
+    """Commit of the checkout and whether it was changed; ``None`` where there is no git."""
+
+    def ask(*words: str) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=repository(),
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"LC_ALL": "C"},
+        )
+        return done.stdout.strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,157 @@
+"""What all runs of a study share: data, split, budget and backbone, written down once in ``study.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from monai.bundle import ConfigParser
+
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import write_atomic
+
+from .recipes import repository
+
+__all__ = ["BUDGETS", "StudySettings", "open_study"]
+
+NAME = "study.json"
+
+BUDGETS = {"smoke": (1, 1, 10), "short": (16, 4, 75), "paper": (200, 50, 150)}
+"""Epochs of stage 1 and of stage 2, and iterations per epoch, by name."""
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """
+    What all runs of a study share.
+
+    Args:
+        bundle: name of a bundle of this project, or folder of another.
+        dataset_dir: folder of the data in the layout that the bundle reads; ``None`` if there is a datalist.
+        datalist: file of a fully labelled datalist, instead.
+        split: sizes of training, validation and test; ``None``: the bundle's.
+        split_seed: seed of the division of the subjects. The classes that a subject shows are drawn by the seed of a
+            run.
+        epochs: epochs of stage 1 and of stage 2. A recipe without a second stage trains for as many in all.
+        iterations: iterations per epoch, so that recipes with fewer images do not train less.
+        overlays: further config files for all runs, before those of the recipe.
+        settings: further ids for all runs.
+    """
+
+    bundle: str
+    dataset_dir: str | None = None
+    datalist: str | None = None
+    split: tuple[float, ...] | None = None
+    split_seed: int = 0
+    epochs: tuple[int, int] = BUDGETS["short"][:2]
+    iterations: int = BUDGETS["short"][2]
+    overlays: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """Name of the bundle."""
+        return Path(self.bundle).name
+
+    @property
+    def bundle_dir(self) -> Path:
+        """Folder of the bundle, on this machine."""
+        return repository() / "bundles" / self.bundle  # an absolute path stays as it is
+
+    @property
+    def overlay_files(self) -> list[Path]:
+        """Files of the overlays, on this machine."""
+        return [repository() / "configs" / overlay for overlay in self.overlays]
+
+
+PLACES = ("dataset_dir", "datalist")
+"""Where the data lies may differ from machine to machine; that it is the same data is checked by its hash."""
+
+
+def open_study(out: str | Path, asked: Mapping[str, Any]) -> StudySettings:
+    """
+    Take up the study of a folder, or begin one.
+
+    Args:
+        out: folder of the study.
+        asked: settings that the user gave; those left out are as the study has them, or as they are by default.
+
+    Raises:
+        DataError: when the folder holds a study with other settings: its runs could not be compared.
+    """
+    path = Path(out) / NAME
+    if not path.exists():
+        settings = resolve(StudySettings(**{"bundle": "acdc", **asked}))
+        write_atomic(path, json.dumps(asdict(settings), indent=2) + "\n")
+        return settings
+    stored = read_study(out)
+    if any(name in asked for name in PLACES):
+        stored = replace(stored, dataset_dir=None, datalist=None)
+    wanted = resolve(replace(stored, **asked))
+    different = [name for name in asked if name not in PLACES and getattr(wanted, name) != getattr(stored, name)]
+    if different:
+        name = different[0]
+        raise DataError(
+            f"{path}: this study has {name} {getattr(stored, name)!r}, not {getattr(wanted, name)!r}. Leave the option "
+            "out, or give another --out: runs of different settings cannot be compared."
+        )
+    return wanted
+
+
+def read_study(out: str | Path) -> StudySettings:
+    """
+    Read the settings of a study.
+
+    Raises:
+        DataError: when the folder holds none.
+    """
+    path = Path(out) / NAME
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in content.items()}
+        return StudySettings(**values)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file. Name the --out folder of a study, or start one.") from None
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: is no description of a study ({error}). Start the study anew elsewhere.") from error
+
+
+def resolve(settings: StudySettings) -> StudySettings:
+    """Find everything that is named, and write the synthetic data if no other is given."""
+    bundle = portable(settings.bundle, repository() / "bundles")
+    if bundle is None or not (repository() / "bundles" / bundle / "configs" / "train.json").is_file():
+        raise DataError(f"{settings.bundle}: no bundle (it has no configs/train.json). Choose acdc, mscmr or mmwhs.")
+    overlays = []
+    for overlay in settings.overlays:
+        found = portable(overlay, repository() / "configs")
+        if found is None:
+            raise DataError(f"--overlay {overlay}: no such file, here or in configs/.")
+        overlays.append(found)
+    settings = replace(settings, bundle=bundle, overlays=tuple(overlays))
+    if settings.datalist is not None:
+        if not Path(settings.datalist).is_file():
+            raise DataError(f"--datalist {settings.datalist}: no such file.")
+        return replace(settings, datalist=str(Path(settings.datalist).resolve()))
+    directory = settings.dataset_dir or synthetic_data(settings.bundle_dir)
+    if not Path(directory).is_dir():
+        raise DataError(f"--dataset_dir {directory}: no such folder.")
+    return replace(settings, dataset_dir=str(Path(directory).resolve()))
+
+
+def portable(name: str, home: Path) -> str | None:
+    """A file or folder by its name within ``home`` if it lies there, else by its absolute path; ``None`` if missing."""
+    inside = [path.resolve() for path in (home / name, Path(name)) if path.exists()]
+    if not inside:
+        return None
+    return str(inside[0].relative_to(home)) if inside[0].is_relative_to(home) else str(inside[0])
+
+
+def synthetic_data(bundle: Path) -> str:
+    """Write the synthetic data of a bundle, once and before several runs would, and return its folder."""
+    parser = ConfigParser()
+    parser.read_config(bundle / "configs" / "train.json")
+    parser["bundle_root"] = str(bundle)
+    return str(parser.get_parsed_content("dataset_dir"))

@@ -1,0 +1,134 @@
+"""Statistics over patients.
+
+The patient is the unit: two phases of one heart, or three trainings tested on it, are no further patients. They are
+averaged within the patient first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+__all__ = ["Comparison", "Summary", "bootstrap_interval", "compare", "holm", "patient_means", "summarize"]
+
+RESAMPLES = 10_000
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Summary:
+    """
+    A mean over patients.
+
+    Args:
+        mean: the mean.
+        deviation: sample standard deviation over patients; ``nan`` for one patient.
+        low: lower end of the bootstrap interval.
+        high: upper end of it.
+        patients: number of patients that count.
+    """
+
+    mean: float
+    deviation: float
+    low: float
+    high: float
+    patients: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """
+    Two rows on the same patients.
+
+    Args:
+        difference: mean of one minus other.
+        p: two-sided p of Wilcoxon's signed-rank test; ``nan`` if there is nothing to test.
+        patients: number of patients that both have.
+    """
+
+    difference: float
+    p: float
+    patients: int
+
+
+def patient_means(values: Mapping[Hashable, Sequence[float]]) -> dict[Hashable, float]:
+    """
+    Average what was measured of each patient.
+
+    Args:
+        values: patient -> measurements (phases, seeds); what was not measured is ``nan`` and does not count.
+
+    Returns:
+        patient -> mean; a patient of whom nothing was measured is left out.
+    """
+    kept = {patient: [v for v in measured if not np.isnan(v)] for patient, measured in values.items()}
+    return {patient: float(np.mean(measured)) for patient, measured in kept.items() if measured}
+
+
+def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """
+    Percentile bootstrap interval (95%) of the mean over patients.
+
+    Args:
+        values: one value per patient.
+        seed: seed of the resampling.
+    """
+    data = np.asarray(values, dtype=float)
+    if len(data) < 2:
+        return float("nan"), float("nan")
+    drawn = np.random.default_rng(seed).integers(len(data), size=(RESAMPLES, len(data)))
+    low, high = np.quantile(data[drawn].mean(1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def summarize(values: Sequence[float]) -> Summary:
+    """
+    Mean, standard deviation and interval over patients.
+
+    Args:
+        values: one value per patient.
+    """
+    if not len(values):
+        return Summary(math.nan, math.nan, math.nan, math.nan, 0)
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+    return Summary(float(np.mean(values)), deviation, *bootstrap_interval(values), len(values))
+
+
+def compare(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> Comparison:
+    """
+    Test two rows on the patients that both have, by Wilcoxon's signed-rank test (exact for up to 50 patients without
+    ties, normal approximation otherwise, as SciPy chooses).
+
+    Args:
+        one: patient -> value.
+        other: patient -> value of the row it is tested against.
+    """
+    patients = sorted(set(one) & set(other), key=str)
+    differences = np.array([one[patient] - other[patient] for patient in patients])
+    if not len(differences):
+        return Comparison(float("nan"), float("nan"), 0)
+    # without a difference there is no rank
+    p = 1.0 if not differences.any() else float(wilcoxon(differences).pvalue)
+    return Comparison(float(differences.mean()), p, len(patients))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """
+    Holm's correction for testing several hypotheses at once.
+
+    Args:
+        p_values: p of each; ``nan`` where nothing was tested, which stays and does not count.
+
+    Returns:
+        corrected p of each, in the same order.
+    """
+    tested = [place for place, p in enumerate(p_values) if not np.isnan(p)]
+    result, largest = [float("nan")] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(tested, key=lambda place: p_values[place])):
+        largest = max(largest, min(1.0, (len(tested) - rank) * p_values[place]))
+        result[place] = largest
+    return result

@@ -1,0 +1,133 @@
+"""The tables of the paper: which recipe stands in which row, and with which other row it is compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcl_monai.utils import DataError
+
+__all__ = ["STUDIES", "Row", "Study", "recipes_of"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """
+    A row of a table.
+
+    Args:
+        recipe: what is trained.
+        label: name of the row; ``{net}`` is the backbone's name in the paper, UNet+ or nnUNet.
+        against: recipe that it is tested against; ``None`` for a row that stands alone.
+        group: heading above the row, where a new group begins.
+        marks: what the row has, of the study's columns of marks.
+    """
+
+    recipe: str
+    label: str
+    against: str | None = None
+    group: str = ""
+    marks: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """
+    A table.
+
+    Args:
+        title: what it shows.
+        question: what it answers, in a sentence.
+        rows: its rows.
+        columns: columns of marks, each a letter of ``Row.marks``.
+    """
+
+    title: str
+    question: str
+    rows: tuple[Row, ...]
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+STUDIES: dict[str, Study] = {
+    "ablation": Study(
+        "Ablation",
+        "What does each part of the method add? Every row is tested against the row above.",
+        (
+            Row("conventional_ce", "#1", marks="c"),
+            Row("unet_p", "#2", "conventional_ce", marks="p"),
+            Row("compatible_ce", "#3", "unet_p", marks="n"),
+            Row("conditions", "#4", "compatible_ce", marks="nx"),
+            Row("prior", "#5", "conditions", marks="nxr"),
+            Row("dcl_ce", "#6", "prior", marks="nxrd"),
+        ),
+        (("c", "L_ce"), ("p", "L_P"), ("n", "L_comp"), ("x", "x^c"), ("r", "L_prior"), ("d", "dual")),
+    ),
+    "sensitivity": Study(
+        "Data sensitivity",
+        "What do more full labels bring? Full : part of the training subjects; tested against the row above.",
+        (
+            Row("dcl_ce", "DCL 0:100", group="DCL"),
+            Row("dcl_full_20", "DCL 20:80", "dcl_ce"),
+            Row("dcl_full_40", "DCL 40:60", "dcl_full_20"),
+            Row("dcl_full_60", "DCL 60:40", "dcl_full_40"),
+            Row("dcl_full_80", "DCL 80:20", "dcl_full_60"),
+            Row("dcl_full", "DCL 100:0", "dcl_full_80"),
+            Row("unet_f", "{net}_F 100:0", "dcl_full", group="all labels, without DCL"),
+        ),
+    ),
+    "losses": Study(
+        "Loss functions",
+        "Does the method help whatever the loss? With DCL is tested against the same loss without.",
+        (
+            Row("dcl_ce", "DCL, CE", "unet_p", group="with DCL"),
+            Row("dcl_ce_dice", "DCL, CE+Dice", "ce_dice"),
+            Row("dcl_mmee", "DCL, MMEE", "mmee"),
+            Row("unet_p", "CE", group="without DCL (CE and CE+Dice: where known, as in the paper)"),
+            Row("ce_dice", "CE+Dice"),
+            Row("mmee", "MMEE"),
+            Row("compatible_ce", "CE, compatible (#3)"),
+        ),
+    ),
+    "baselines": Study(
+        "Comparison",
+        "Is it better than what one would do otherwise? Every row is tested against DCL_ce.",
+        (
+            Row("unet_p", "{net}_P", "dcl_ce", group="partial labels"),
+            Row("nnunet_ignore", "nnU-Net-style ignore", "dcl_ce"),
+            Row("compatible_ce", "compatible CE", "dcl_ce"),
+            Row("mmee", "MMEE", "dcl_ce"),
+            Row("pseudo", "pseudo-labelling", "dcl_ce"),
+            Row("self_training", "compatible self-training", "dcl_ce"),
+            Row("dcl_ce", "DCL_ce"),
+            Row("dcl_mmee", "DCL_MMEE", "dcl_ce"),
+            Row("unet_f_few", "{net}_F, as many labels", "dcl_ce", group="full labels"),
+            Row("unet_f", "{net}_F, all labels", "dcl_ce"),
+            Row("dcl_full", "DCL_ce, all labels", "dcl_ce"),
+        ),
+    ),
+}
+
+
+def recipes_of(study: str, only: list[str] | None = None) -> list[str]:
+    """
+    Recipes that a study trains, in the order of its rows.
+
+    Args:
+        study: its name, or ``all``.
+        only: recipes or labels of rows to keep; default: all.
+
+    Raises:
+        DataError: when a row is unknown.
+    """
+    rows = [row for name, table in STUDIES.items() if study in (name, "all") for row in table.rows]
+    if only:
+        unknown = [word for word in only if not any(fits(word, row) for row in rows)]
+        if unknown:
+            shown = ", ".join(dict.fromkeys(row.recipe for row in rows))
+            raise DataError(f"--only {unknown[0]}: no such row in this study; choose of {shown}.")
+        rows = [row for row in rows if any(fits(word, row) for word in only)]
+    return list(dict.fromkeys(row.recipe for row in rows))
+
+
+def fits(word: str, row: Row) -> bool:
+    """Whether a word of the command line means a row."""
+    return word in (row.recipe, row.label, row.label.removeprefix("#"))

@@ -1,0 +1,148 @@
+"""A real study on a tiny synthetic set: the command, its folders, its report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from dcl_monai.cli import main
+from dcl_monai.data import load_datalist, write_synthetic_acdc
+from dcl_monai.studies.runs import make_run
+from dcl_monai.studies.settings import open_study, read_study
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "split": [8, 1, 3],
+    "pixdim": [6.0, 6.0, -1],
+    "spatial_size": [32, 32, -1],
+    "batch_size": 4,
+    "bank_size": 2,
+    "device": "$torch.device('cpu')",
+    "network_def#compnet#features": [4, 4, 8, 8, 8, 4],
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return write_synthetic_acdc(tmp_path_factory.mktemp("acdc"), num_subjects=12, progress=False)
+
+
+@pytest.fixture(scope="module")
+def study(data, tmp_path_factory) -> tuple[Path, str]:
+    """DCL, and pseudo-labelling with its three steps, side by side."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "small.json").write_text(json.dumps(SMALL))
+    words = ["study", "baselines", "--out", str(folder / "out"), "--dataset_dir", str(data), "--seeds", "0"]
+    words += ["--only", "dcl_ce", "pseudo", "--epochs", "1", "1", "--iterations", "2", "--jobs", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dcl_monai", *words, "--overlay", str(folder / "small.json")],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "out", done.stdout
+
+
+def test_runs(study):
+    out, shown = study
+    assert "dcl_ce seed 0: complete" in shown
+    assert "python -m dcl_monai report" in shown
+    tables = {name: (out / "runs" / name / "seed0" / "test_dice.csv").read_text() for name in ("dcl_ce", "pseudo")}
+    volumes = {name: [line.split(",")[:4] for line in text.splitlines()] for name, text in tables.items()}
+    assert volumes["dcl_ce"] == volumes["pseudo"], "one test set for all rows"
+    assert len(volumes["dcl_ce"]) == 1 + 3 * 2
+    for name in ("test_surface.csv", "test_confusion.csv", "test_dice_shuffled.csv", "predictions", "model.pt"):
+        assert (out / "runs" / "dcl_ce" / "seed0" / name).exists()
+    record = json.loads((out / "runs" / "pseudo" / "seed0" / "run.json").read_text())
+    assert list(record["commands"]) == ["teacher", "relabelling", "training"]
+    assert record["status"] == "complete"
+
+
+def test_one_budget(study):
+    """Both trained as many epochs of as many iterations, pseudo-labelling in two trainings."""
+    out, _ = study
+    epochs = {}
+    for name in ("dcl_ce", "pseudo"):
+        run = make_run(out, read_study(out), name, 0)
+        epochs[name] = run.epochs_done()
+        for step in run.steps:
+            assert step.settings["seed"] == 0
+            assert step.settings["iterations_per_epoch"] == 2
+    assert epochs == {"dcl_ce": 2, "pseudo": 2}
+
+
+def test_pseudo_labels_keep_what_is_known(study):
+    """Full-looking labels that agree with the one class that an annotator drew, voxel by voxel."""
+    folder = study[0] / "runs" / "pseudo" / "seed0"
+    before, after = (load_datalist(folder / name / "datalist.json")["training"] for name in ("teacher", "pseudo"))
+    assert len(before) == len(after) == 16
+    for told, filled in zip(before, after, strict=True):
+        (known,) = told["annotated"]
+        assert sorted(filled["annotated"]) == [0, 1, 2, 3]
+        truth, pseudo = (np.asarray(nib.load(item["label"]).dataobj) for item in (told, filled))
+        assert truth.shape == pseudo.shape
+        assert np.array_equal(truth == known, pseudo == known)
+
+
+def test_report(study, capsys):
+    out, _ = study
+    assert main(["report", str(out)]) == 0
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert "pseudo-labelling" in text
+    assert "Best, median and worst cases" in text
+    with (out / "report" / "baselines.csv").open(encoding="utf-8") as file:
+        labels = {line["recipe"]: line["labels"] for line in csv.DictReader(file)}
+    assert labels == {"dcl_ce": "8", "pseudo": "8"}, "predictions are no labels"
+
+
+def test_settings_are_fixed_by_the_first_call(study, capsys):
+    out, _ = study
+    assert main(["study", "baselines", "--out", str(out), "--epochs", "5", "5", "--list"]) == 1
+    assert "this study has epochs (1, 1), not (5, 5)" in capsys.readouterr().err
+    assert main(["study", "baselines", "--out", str(out), "--only", "pseudo", "--seeds", "0"]) == 0, "nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--only", "nothing"], "--only nothing: no such row"),
+        (["--seeds", "-1"], "--seeds -1"),
+        (["--jobs", "0"], "--jobs 0"),
+        (["--threads", "0"], "--threads 0"),
+        (["--epochs", "0", "1"], "--epochs 0 1"),
+        (["--iterations", "0"], "--iterations 0"),
+        (["--bundle", "liver"], "liver: no bundle"),
+        (["--overlay", "nothing.json"], "--overlay nothing.json: no such file"),
+        (["--dataset_dir", "nowhere"], "--dataset_dir nowhere: no such folder"),
+        (["--datalist", "nowhere.yaml"], "--datalist nowhere.yaml: no such file"),
+        (["--set", "batch_size"], "--set batch_size: write ID=VALUE"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, capsys, words, message):
+    assert main(["study", "ablation", "--out", str(tmp_path / "out"), "--list", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_data_may_lie_elsewhere(tmp_path, data):
+    """On another machine; but what decides the results must be the same."""
+    first = open_study(tmp_path, {"dataset_dir": str(data), "settings": {"batch_size": 4}, "overlays": ("paper.json",)})
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    second = open_study(tmp_path, {"dataset_dir": str(moved)})
+    assert second.dataset_dir == str(moved)
+    assert second.settings == first.settings == {"batch_size": 4}
+    assert read_study(tmp_path).dataset_dir == str(data.resolve())
+    assert first.overlays == ("paper.json",)
+    assert first.overlay_files[0].is_file()

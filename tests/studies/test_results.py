@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shutil
+
+import pytest
+
+from dcl_monai.studies.results import read_results
+from dcl_monai.utils import DataError
+
+
+def test_patient_is_the_unit(made_up_study):
+    """Seeds and phases are averaged within a patient: 8 patients, not 8 x 2 phases x 2 seeds."""
+    out = made_up_study({"dcl_ce": lambda k, seed: 0.5 + 0.01 * k + 0.1 * seed})
+    found = read_results(out).recipes["dcl_ce"]
+    patients = found.by_patient(["RV", "MYO", "LV"])
+    assert patients == pytest.approx({("A", f"test{k}"): 0.55 + 0.01 * k for k in range(8)})
+    assert found.by_patient(["RV"], "ED") == pytest.approx(patients)
+    assert found.seed_means(["RV"]) == pytest.approx([0.535, 0.635])
+
+
+def test_missed_structures_are_counted_and_not_averaged(made_up_study):
+    out = made_up_study({"conventional_ce": lambda k, seed: 0.5})
+    found = read_results(out).recipes["conventional_ce"]
+    assert found.missed("RV") == (4, 32)  # patient 0, two phases, two seeds
+    assert found.missed("LV") == (0, 32)
+    distances = found.by_patient(["RV"], table="hd95")
+    assert ("A", "test0") not in distances
+    assert set(distances.values()) == {5.0}
+
+
+def test_structures_that_a_volume_does_not_show(made_up_study):
+    """An empty cell is no zero."""
+    out = made_up_study({"dcl_ce": lambda k, seed: 0.6})
+    for path in out.glob("runs/*/*/test_dice.csv"):
+        lines = list(csv.reader(path.open()))
+        for line in lines[1:]:
+            if line[1] == "test3":
+                line[4] = ""
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(lines)
+    found = read_results(out).recipes["dcl_ce"]
+    assert len(found.by_patient(["RV"])) == 7
+    assert found.by_patient(["RV", "LV"])["A", "test3"] == pytest.approx(0.6)
+
+
+def test_labels_and_pairs(made_up_study):
+    out = made_up_study({"dcl_ce": lambda k, seed: 0.6, "unet_f": lambda k, seed: 0.7})
+    recipes = read_results(out).recipes
+    partial, full = recipes["dcl_ce"].runs[0], recipes["unet_f"].runs[0]
+    assert partial.labels() == 8  # subjects, one class each
+    assert full.labels() == 32
+    assert len(partial.never_together()) == 12  # all ordered pairs of 4 classes
+    assert full.never_together() == set()
+    assert partial.cost("wall_seconds") == 120
+
+
+def test_unfinished_runs_do_not_count(made_up_study):
+    out = made_up_study({"dcl_ce": lambda k, seed: 0.6})
+    record = out / "runs" / "dcl_ce" / "seed1" / "run.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running"}))
+    results = read_results(out)
+    assert len(results.recipes["dcl_ce"].runs) == 1
+    assert results.unfinished == ["dcl_ce seed 1 (running)"]
+    shutil.rmtree(out / "runs" / "dcl_ce" / "seed0")
+    with pytest.raises(DataError, match="no complete run yet"):
+        read_results(out)
+
+
+def test_different_test_sets_are_refused(made_up_study):
+    out = made_up_study({"dcl_ce": lambda k, seed: 0.6, "unet_p": lambda k, seed: 0.5}, seeds=(0,))
+    path = out / "runs" / "unet_p" / "seed0" / "test_dice.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(DataError, match="tested on other volumes"):
+        read_results(out)
+
+
+def test_nothing_is_nan(made_up_study):
+    results = read_results(made_up_study({"dcl_ce": lambda k, seed: 0.6}))
+    assert results.structures == ["RV", "MYO", "LV"]
+    assert results.phases == ["ED", "ES"]
+    values = results.recipes["dcl_ce"].by_patient(results.structures, table="shuffled").values()
+    assert not any(map(math.isnan, values))

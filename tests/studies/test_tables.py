@@ -1,0 +1,105 @@
+"""Rows and recipes: everything they name exists, and every recipe fits every bundle."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from monai.bundle import ConfigParser
+
+from dcl_monai.studies.paper import PAPER, PAPER_PLACES, paper_scores
+from dcl_monai.studies.recipes import RECIPES, repository
+from dcl_monai.studies.runs import halves
+from dcl_monai.studies.tables import STUDIES, recipes_of
+from dcl_monai.utils import DataError
+
+BUNDLES = ("acdc", "mscmr", "mmwhs")
+
+
+def test_rows_name_recipes():
+    for study in STUDIES.values():
+        recipes = [row.recipe for row in study.rows]
+        assert set(recipes) <= set(RECIPES)
+        assert len(recipes) == len(set(recipes)), "a recipe stands once in a table"
+        assert all(row.against is None or row.against in recipes for row in study.rows)
+        letters = {letter for letter, _ in study.columns}
+        assert all(set(row.marks) <= letters for row in study.rows)
+
+
+def test_every_recipe_is_shown():
+    assert {row.recipe for study in STUDIES.values() for row in study.rows} == set(RECIPES)
+
+
+@pytest.mark.parametrize("bundle", BUNDLES)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipe_parses(bundle, recipe):
+    """The files exist and merge, and every id that a recipe changes is one that the bundle has."""
+    configs = repository() / "configs"
+    train = repository() / "bundles" / bundle / "configs" / "train.json"
+    content = RECIPES[recipe]
+    plain = ConfigParser()
+    plain.read_config(train)
+    for overlays in filter(None, (content.overlays, content.teacher)):
+        files = [configs / overlay for overlay in overlays]
+        for file in files:
+            assert set(json.loads(file.read_text(encoding="utf-8"))) <= {*plain.get(), "loss#combination"}
+        parser = ConfigParser()
+        parser.read_config([train, *files])
+        parser.parse()
+        assert parser["train"]["trainer"]["_target_"].endswith("DCLTrainer")
+    assert set(content.settings) <= set(plain.get())
+
+
+@pytest.mark.parametrize("bundle", BUNDLES)
+def test_ids_that_every_run_sets_exist(bundle):
+    """MONAI takes a misspelt id without a word."""
+    parser = ConfigParser()
+    parser.read_config(repository() / "bundles" / bundle / "configs" / "train.json")
+    ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "split", "resume", "test_details"}
+    assert ids | {"stage1_epochs", "stage2_epochs", "iterations_per_epoch"} <= set(parser.get())
+    assert "source" in parser["datalist"]
+
+
+def test_only():
+    assert recipes_of("ablation", ["3"]) == recipes_of("ablation", ["#3"]) == ["compatible_ce"]
+    assert recipes_of("ablation", ["dcl_ce", "unet_p"]) == ["unet_p", "dcl_ce"]
+    assert len(recipes_of("all")) == len(RECIPES)
+    with pytest.raises(DataError, match=r"--only 7: no such row.*dcl_ce"):
+        recipes_of("ablation", ["7"])
+
+
+def test_paper_numbers_are_whole():
+    for task, recipes in PAPER.items():
+        for recipe in recipes:
+            assert recipe in RECIPES
+            scores = paper_scores(task, recipe)
+            assert list(scores)[: len(PAPER_PLACES[task])] == list(PAPER_PLACES[task])
+            assert all(0 < mean < 1 for mean, _ in scores.values())
+
+
+@pytest.mark.parametrize(("task", "tolerance"), [("acdc", 0.003), ("mscmr", 0.0011)])
+def test_paper_averages_are_those_of_its_structures(task, tolerance):
+    """A slip of the pen in copying the tables would show here; the paper itself rounds, and is off by up to .0027."""
+    for recipe in PAPER[task]:
+        scores = paper_scores(task, recipe)
+        average = scores.pop("average")[0]
+        assert sum(mean for mean, _ in scores.values()) / len(scores) == pytest.approx(average, abs=tolerance), recipe
+
+
+def test_paper_does_not_have_every_recipe():
+    assert paper_scores("acdc", "pseudo") == {}
+    assert paper_scores("hippocampus", "dcl_ce") == {}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "first", "second"),
+    [((16, 4), (8, 2), (8, 2)), ((1, 1), (1, 0), (1, 0)), ((2, 1), (1, 0), (1, 1)), ((5, 0), (2, 0), (3, 0))],
+)
+def test_halves_of_a_budget(epochs, first, second):
+    assert halves(epochs, "pseudo") == (first, second)
+    assert sum(first) + sum(second) == sum(epochs)
+
+
+def test_half_of_one_epoch():
+    with pytest.raises(DataError, match="one epoch is too few"):
+        halves((1, 0), "pseudo")
