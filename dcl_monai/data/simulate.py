@@ -51,7 +51,8 @@ def simulate_datalist(
         split_seed: seed of the division, default: ``seed``. Repeated runs keep it, so that all are tested on the same
             subjects.
         full_fraction: part of the training subjects that ``"partial"`` leaves labelled in full; they are used as
-            several partial images, as in the paper. A larger fraction holds the subjects of a smaller one.
+            several partial images, as in the paper. A larger fraction holds the subjects of a smaller one. For ``"few"``
+            the part of the subjects that is kept, instead of as many labels as ``"partial"`` shows.
 
     Returns:
         the partial datalist.
@@ -81,7 +82,8 @@ def simulate_datalist(
         datalist["training"] = as_single_labels(datalist["training"], len(classes), per_subject)
     elif annotation == "few":
         require_within(per_subject, len(classes))
-        datalist["training"], _ = choose_subjects(datalist["training"], per_subject / len(classes), seed)
+        kept = full_fraction or per_subject / len(classes)
+        datalist["training"], _ = choose_subjects(datalist["training"], kept, seed)
     elif annotation != "full":
         raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full', 'single' or 'few'.")
     if partial_validation:

@@ -289,6 +289,10 @@ class TestStudies:
         other = simulate_datalist(make_datalist(training), annotation="few", per_subject=per_subject, seed=3)
         assert training < 5 or subjects(few) != subjects(other["training"])
 
+    def test_few_by_fraction(self):
+        few = simulate_datalist(make_datalist(30), annotation="few", full_fraction=1 / 6)["training"]
+        assert len(subjects(few)) == 5
+
     def test_full_fraction(self):
         shares = {}
         for fraction in (0.0, 0.2, 0.6, 1.0):

@@ -110,7 +110,8 @@ def fill_table(name: str, study: Study, results: StudyResults, task: str) -> Rep
     """
     Fill a table.
 
-    The patient is the unit of every mean and of every test. Holm's correction is over all tests of the table.
+    The patient is the unit of every mean and of every test. Holm's correction is over the averages of all rows, which
+    answer the question of the table, and apart from them over all structures and phases, which say where it comes from.
 
     Args:
         name: name of the study.
@@ -135,9 +136,11 @@ def fill_table(name: str, study: Study, results: StudyResults, task: str) -> Rep
         other = patients.get(filled.row.against or "")
         if other is not None:
             filled.tests = {p: compare(patients[filled.row.recipe][p], other[p]) for p, _, _ in places}
-    flat = [(filled, place) for filled in rows for place in filled.tests]
-    for (filled, place), p in zip(flat, holm([f.tests[place].p for f, place in flat]), strict=True):
-        filled.corrected[place] = p
+    tested = [(filled, place) for filled in rows for place in filled.tests]
+    for averages in (True, False):
+        family = [(filled, place) for filled, place in tested if (place == AVERAGE) == averages]
+        for (filled, place), p in zip(family, holm([f.tests[place].p for f, place in family]), strict=True):
+            filled.corrected[place] = p
     missing = [row.label.format(net=net) for row in study.rows if row.recipe not in results.recipes]
     return ReportTable(name, study, [place for place, _, _ in places], rows, missing)
 
