@@ -110,7 +110,9 @@ class ConditionalDataset(Dataset):
         plain_epochs: first epochs in which no conditions are shown (zeros), nor loaded: a plain network is trained by
             L_comp, from which the conditional one then starts.
         transform: random transforms over the keys ``image``, ``label``, ``cond_image`` (mC channels) and ``cond_label``
-            (m channels of codes). Keys in one spatial transform move together, keys in another apart.
+            (m channels of codes). Keys in one spatial transform move together, keys in another apart. What it leaves
+            as ``plain_image``, a copy of the image without changes of its intensities, is what DualNet sees when it
+            fills in labels (:class:`~dcl_monai.losses.FillLoss`).
         seed: seed of all random choices.
 
     Raises:
@@ -214,7 +216,7 @@ class ConditionalDataset(Dataset):
             ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of
             class j is known to be j, and where that is known at all; but for plain epochs ``dual_class``, the class s
             of the closed loop, and ``dual_image`` (C, \\*spatial) and ``dual_label`` (m, \\*spatial), image and
-            candidate sets of the condition of class s.
+            candidate sets of the condition of class s; ``plain_image`` (C, \\*spatial) if the transform gives it.
         """
         rng = np.random.default_rng((self.seed, int(self._epoch), index))
         number = index % len(self.items)
@@ -237,6 +239,8 @@ class ConditionalDataset(Dataset):
             "image": image,
             "label": expand(plain(data["label"])[0], target["sets"], self.num_classes),
         }
+        if "plain_image" in data:
+            output["plain_image"] = plain(data["plain_image"])
         if shown:
             codes = plain(data["cond_label"])
             labels = [expand(codes[j], sets[j], self.num_classes) for j in range(self.num_classes)]

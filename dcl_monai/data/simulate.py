@@ -51,8 +51,8 @@ def simulate_datalist(
         split_seed: seed of the division, default: ``seed``. Repeated runs keep it, so that all are tested on the same
             subjects.
         full_fraction: part of the training subjects that ``"partial"`` leaves labelled in full; they are used as
-            several partial images, as in the paper. A larger fraction holds the subjects of a smaller one. For ``"few"``
-            the part of the subjects that is kept, instead of as many labels as ``"partial"`` shows.
+            several partial images, as in the paper. A larger fraction holds the subjects of a smaller one. For
+            ``"few"`` the part of the subjects that is kept, instead of as many labels as ``"partial"`` shows.
 
     Returns:
         the partial datalist.

@@ -12,32 +12,31 @@ __all__ = ["TwoStageLR"]
 
 class TwoStageLR(LambdaLR):
     """
-    Stage 1: linear warm-up to the optimizer's rate, then cosine to zero (or constant); stage 2: a constant rate, or the
-    same course once more.
+    In each of the two stages: linear warm-up to the rate of the stage, then cosine to zero (or constant).
 
     The paper's course is ``warmup_steps=0, cosine=False`` with 1e-2 in stage 1 and 1e-4 in stage 2.
 
     Args:
         optimizer: its learning rate is that of stage 1.
         stage1_steps: iterations of stage 1.
+        stage2_steps: iterations of stage 2.
         stage2_lr: learning rate of stage 2.
         warmup_steps: iterations of warm-up.
-        cosine: whether the rate falls to zero along a cosine during stage 1.
-        stage2_steps: iterations of stage 2, if its rate is to warm up and fall along a cosine, too; 0: it is constant.
+        cosine: whether the rate falls to zero along a cosine.
     """
 
     def __init__(
         self,
         optimizer: Optimizer,
         stage1_steps: int,
+        stage2_steps: int,
         stage2_lr: float,
         warmup_steps: int = 0,
         cosine: bool = True,
-        stage2_steps: int = 0,
     ) -> None:
         stage1_lr = optimizer.param_groups[0]["lr"]
 
-        def course(step: int, steps: int, cosine: bool) -> float:
+        def course(step: int, steps: int) -> float:
             if step < warmup_steps:
                 return (step + 1) / warmup_steps
             if not cosine:
@@ -47,8 +46,7 @@ class TwoStageLR(LambdaLR):
 
         def factor(step: int) -> float:
             if step < stage1_steps:
-                return course(step, stage1_steps, cosine)
-            again = course(step - stage1_steps, stage2_steps, cosine=True) if stage2_steps else 1.0
-            return stage2_lr / stage1_lr * again
+                return course(step, stage1_steps)
+            return stage2_lr / stage1_lr * course(step - stage1_steps, stage2_steps)
 
         super().__init__(optimizer, factor)

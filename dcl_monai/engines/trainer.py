@@ -69,7 +69,8 @@ class DCLTrainer(SupervisedTrainer):
             loop.
         dual_weight: l of Eq. 10; at 0 there is no closed loop.
         fill_loss: compatible self-training, a :class:`~dcl_monai.losses.FillLoss`: while ``dual`` is on, what DualNet
-            predicts for the target is taught where nobody drew. Not part of the paper.
+            predicts for the target (for its ``plain_image``, if the batch has one) is taught where nobody drew. Not
+            part of the paper.
         epoch_length: iterations per epoch, default ``len(train_data_loader)``.
         inferer: how the network is applied.
         train_handlers: handlers to attach.
@@ -155,10 +156,9 @@ class DCLTrainer(SupervisedTrainer):
         finest = logits[:, 0] if logits.dim() > batch[Keys.LABEL].dim() else logits  # of deeply supervised heads
         if self.fill_loss is not None:
             with torch.no_grad():
+                image = batch.get("plain_image", batch[Keys.IMAGE])
                 conditions = [batch[key] for key in CONDITIONS if key in batch]
-                filled = class_probabilities(
-                    self.dual_network(batch[Keys.IMAGE], *conditions), batch[Keys.LABEL].shape[1]
-                )
+                filled = class_probabilities(self.dual_network(image, *conditions), batch[Keys.LABEL].shape[1])
             primal["fill"] = self.fill_loss(finest, filled, batch[Keys.LABEL])
         if self.dual_weight == 0.0 or "dual_class" not in batch:  # plain epochs load no conditions
             return primal, None

@@ -7,7 +7,7 @@ from .dice_table import DiceTable
 from .history import History
 from .partial_dice import PartialMeanDice
 from .served import FreezeStatistics, UpdateServedModel
-from .stages import BestModel, DCLEvents, DualWeightSync, StageSwitch
+from .stages import BestModel, DCLEvents, DualWeightAverage, DualWeightSync, StageSwitch
 from .training import AverageBuffers, ClipGradients, EpochSeed, LossProgress, SaveNetwork
 from .vital_signs import GradientRatio, ShuffleConditions
 
@@ -18,6 +18,7 @@ __all__ = [
     "ConfusionTable",
     "DCLEvents",
     "DiceTable",
+    "DualWeightAverage",
     "DualWeightSync",
     "EpochSeed",
     "FreezeStatistics",

@@ -15,7 +15,7 @@ from dcl_monai.engines import DCLTrainer
 from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import on_first_rank
 
-__all__ = ["BestModel", "DCLEvents", "DualWeightSync", "StageSwitch"]
+__all__ = ["BestModel", "DCLEvents", "DualWeightAverage", "DualWeightSync", "StageSwitch"]
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +135,47 @@ class DualWeightSync:
     def __call__(self, engine: Engine) -> None:
         if self.dual_network is not None:
             self.dual_network.load_state_dict(unwrapped(self.network).state_dict())
+
+
+class DualWeightAverage:
+    """
+    Let DualNet follow PrimNet as a slow average of it in stage 2 (a mean teacher), instead of being its best state.
+
+    Attach it after :class:`StageSwitch`. Statistics of batch norm are averaged with the weights they belong to.
+
+    Args:
+        network: PrimNet.
+        dual_network: DualNet.
+        decay: part of the average that stays, at every iteration.
+
+    Raises:
+        ValueError: when the decay is not within 0 and 1.
+    """
+
+    def __init__(self, network: nn.Module, dual_network: nn.Module | None, decay: float = 0.99) -> None:
+        if not 0.0 <= decay <= 1.0:
+            raise ValueError(f"the decay of DualNet must lie between 0 and 1, got {decay}.")
+        self.network = network
+        self.dual_network = dual_network
+        self.decay = decay
+
+    def attach(self, engine: DCLTrainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.ITERATION_COMPLETED, self)
+
+    @torch.no_grad()
+    def __call__(self, engine: DCLTrainer) -> None:
+        if not engine.dual or self.dual_network is None:
+            return
+        averages = self.dual_network.state_dict()
+        for name, value in unwrapped(self.network).state_dict().items():
+            if value.is_floating_point():
+                averages[name].lerp_(value, 1.0 - self.decay)
+            else:  # batch norm counts its batches
+                averages[name].copy_(value)
 
 
 def unwrapped(network: nn.Module) -> nn.Module:

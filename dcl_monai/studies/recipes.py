@@ -26,41 +26,48 @@ class Recipe:
         settings: single ids that differ.
         teacher: overlays of a first training of half the budget, whose predictions complete the labels of the second
             (pseudo-labelling); the whole budget is the same.
-        stage2: the part of the budget that stage 2 takes, where it is not that of the study.
+        two_stages: whether it has a second stage; one without takes all epochs for its first.
     """
 
     overlays: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     teacher: tuple[str, ...] = ()
-    stage2: float | None = None
+    two_stages: bool = True
+
+
+def single_stage(*overlays: str, **settings: Any) -> Recipe:
+    """A recipe without DualNet."""
+    return Recipe(overlays, settings, two_stages=False)
 
 
 RECIPES: dict[str, Recipe] = {
     # compatibility, step by step
-    "conventional_ce": Recipe(("ablation/1.json",)),
-    "unet_p": Recipe(("baselines/unet_p.json",)),
-    "compatible_ce": Recipe(("ablation/3.json",)),
-    "conditions": Recipe(("ablation/4.json",)),
-    "prior": Recipe(("ablation/5.json",)),
+    "conventional_ce": single_stage("ablation/1.json"),
+    "unet_p": single_stage("baselines/unet_p.json"),
+    "compatible_ce": single_stage("ablation/3.json"),
+    "conditions": single_stage("ablation/4.json"),
+    "prior": single_stage("ablation/5.json"),
     "dcl_ce": Recipe(("ablation/6.json",)),
+    # the default of the bundles: DualNet also fills what nobody drew; and that alone
+    "dcl": Recipe(),
+    "self_training": Recipe(("self_training.json",)),
     # other losses
-    "dcl_ce_dice": Recipe(("losses/ce_dice.json",)),
-    "dcl_mmee": Recipe(("losses/mmee.json",)),
-    "ce_dice": Recipe(("baselines/ce_dice.json",)),
-    "mmee": Recipe(("baselines/mmee.json",)),
+    "dcl_ce_dice": Recipe(("ablation/6.json", "losses/ce_dice.json")),
+    "dcl_mmee": Recipe(("ablation/6.json", "losses/mmee.json")),
+    "ce_dice": single_stage("baselines/ce_dice.json"),
+    "mmee": single_stage("baselines/mmee.json"),
     # other amounts of labels
-    "dcl_full_20": Recipe((), {"full_fraction": 0.2}),
-    "dcl_full_40": Recipe((), {"full_fraction": 0.4}),
-    "dcl_full_60": Recipe((), {"full_fraction": 0.6}),
-    "dcl_full_80": Recipe((), {"full_fraction": 0.8}),
+    "dcl_full_20": Recipe(settings={"full_fraction": 0.2}),
+    "dcl_full_40": Recipe(settings={"full_fraction": 0.4}),
+    "dcl_full_60": Recipe(settings={"full_fraction": 0.6}),
+    "dcl_full_80": Recipe(settings={"full_fraction": 0.8}),
     "dcl_full": Recipe(("full_annotation.json",)),
-    "unet_f_few": Recipe(("baselines/unet_f_few.json",)),
-    "unet_f": Recipe(("baselines/unet_f.json",)),
+    "unet_f_sixth": single_stage("baselines/unet_f_few.json", full_fraction=1 / 6),
+    "unet_f_few": single_stage("baselines/unet_f_few.json"),
+    "unet_f": single_stage("baselines/unet_f.json"),
     # the strongest simple rivals, which the paper lacks
-    "nnunet_ignore": Recipe(("baselines/nnunet_ignore.json",)),
-    "pseudo": Recipe(("ablation/3.json",), teacher=("ablation/3.json",)),
-    # ours: DualNet fills what nobody drew
-    "self_training": Recipe(("self_training.json",), stage2=0.5),
+    "nnunet_ignore": single_stage("baselines/nnunet_ignore.json"),
+    "pseudo": Recipe(("ablation/3.json",), teacher=("ablation/3.json",), two_stages=False),
 }
 
 

@@ -145,7 +145,7 @@ def make_run(out: str | Path, settings: StudySettings, recipe: str, seed: int) -
     else:
         # half of the budget for the teacher, the rest for the student
         first_half, second_half = halves(settings.epochs, recipe)
-        teacher = Recipe(content.teacher, content.settings)
+        teacher = replace(content, overlays=content.teacher)
         first = training(folder / "teacher", "teacher", settings, teacher, seed, first_half)
         first = replace(first, settings={**first.settings, "test_details": False})
         relabel = Step(
@@ -185,7 +185,7 @@ def training(
 ) -> Step:
     """The step that trains and tests."""
     configs = repository() / "configs"
-    stage2 = epochs[1] if recipe.stage2 is None else round(recipe.stage2 * sum(epochs))
+    stage2 = epochs[1] if recipe.two_stages else 0
     shared: dict[str, Any] = {
         "dataset_dir": settings.dataset_dir,
         "datalist#source": settings.datalist,

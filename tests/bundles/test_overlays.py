@@ -14,7 +14,8 @@ from dcl_monai.data.datalist import decided_classes
 from dcl_monai.handlers import GradientRatio
 
 ROOT = Path(__file__).parents[2]
-COMPATIBLE, FULL = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
+COMPATIBLE, PAPER = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
+FULL = PAPER | {"fill"}
 
 # overlay -> terms of the loss, conditions used, DualNet in stage 2, annotated classes per training image
 EXPECTED = {
@@ -26,7 +27,7 @@ EXPECTED = {
     "ablation/3.json": (COMPATIBLE, False, False, 1),
     "ablation/4.json": (COMPATIBLE, True, False, 1),
     "ablation/5.json": (COMPATIBLE | {"prior"}, True, False, 1),
-    "ablation/6.json": (FULL, True, True, 1),
+    "ablation/6.json": (PAPER, True, True, 1),
     "baselines/unet_p.json": ({"positive"}, False, False, 1),
     "baselines/ce_dice.json": ({"positive"}, False, False, 1),
     "baselines/unet_f.json": (COMPATIBLE, False, False, 4),
@@ -35,7 +36,7 @@ EXPECTED = {
     "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
     "self_training.json": (COMPATIBLE | {"fill"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
-    "paper.json": (FULL, True, True, 1),
+    "paper.json": (PAPER, True, True, 1),
     "channels_last.json": (FULL, True, True, 1),
     "compile.json": (FULL, True, True, 1),
 }
@@ -114,6 +115,8 @@ def test_paper_settings(parse):
         "stage2_learning_rate": 1e-4,
         "prior_weight": 1.0,
         "dual_weight": 0.2,
+        "dual_decay": 0.0,
+        "fill_weight": 0.0,
     }.items():
         assert parser[key] == value
     assert type(parser.get_parsed_content("primnet").backbone).__name__ == "UNetPlus"

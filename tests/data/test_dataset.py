@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from monai.data import DataLoader, MetaTensor, get_track_meta
-from monai.transforms import Compose, RandAffined, RandGaussianNoised
+from monai.transforms import Compose, CopyItemsd, RandAffined, RandGaussianNoised, ScaleIntensityd
 
 from dcl_monai.candidates import annotated_classes, candidate_sets, expand, known_positive
 from dcl_monai.data import ConditionalDataset, SliceDataset
@@ -130,6 +130,14 @@ class TestConditions:
                 assert ("dual_class" in blank) == (epoch == 3)
                 for key in ("image", "label"):
                     assert torch.equal(shown[key], blank[key])
+
+    def test_plain_image_is_handed_on(self):
+        items = partial_items()
+        assert "plain_image" not in ConditionalDataset(items, M)[0]
+        changed = Compose([CopyItemsd("image", names="plain_image"), ScaleIntensityd("image", minv=5.0, maxv=6.0)])
+        item = ConditionalDataset(items, M, transform=changed)[0]
+        assert torch.equal(item["plain_image"], items[0]["image"])
+        assert item["image"].min() >= 5.0
 
     def test_pool_of_one_is_random(self):
         """The paper's random condition: every allowed image comes up."""

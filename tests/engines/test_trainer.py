@@ -184,6 +184,17 @@ class TestFill:
         primal["fill"].backward()
         assert all(p.grad is None for p in trainer.dual_network.parameters())
 
+    def test_dualnet_sees_the_plain_image(self):
+        """Intensities are changed for PrimNet alone: DualNet fills by the image as it was."""
+        network, batch, fill = tiny_net(), make_batch(), FillLoss(CLASSES)
+        batch["plain_image"] = batch["image"] + 1.0
+        trainer = make_trainer(network, ConditionalCompatibleLoss(CLASSES), [batch], dual=True, fill_loss=fill)
+        conditions = [batch["cond_image"], batch["cond_mask"]]
+        logits = network.train()(batch["image"], *conditions)
+        primal, _ = trainer.losses(logits, batch)
+        filled = class_probabilities(trainer.dual_network(batch["plain_image"], *conditions), CLASSES)
+        torch.testing.assert_close(primal["fill"], fill(logits, filled, batch["label"]))
+
     def test_beside_the_closed_loop(self):
         trainer = make_trainer(
             tiny_net(), ConditionalCompatibleLoss(CLASSES), [make_batch()], dual=True, fill_loss=FillLoss(CLASSES)

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 from ignite.engine import Engine, Events
 from torch import nn
 
-from dcl_monai.handlers import BestModel, DCLEvents, DualWeightSync, StageSwitch
+from dcl_monai.handlers import BestModel, DCLEvents, DualWeightAverage, DualWeightSync, StageSwitch
 
 
 class FakeTrainer(Engine):
@@ -146,3 +147,29 @@ class TestDualWeightSync:
         DualWeightSync(prim, None).attach(engine)
         engine.run([0])
         assert best.score == 0.5
+
+
+class TestDualWeightAverage:
+    def test_follows_in_the_second_stage_only(self):
+        trainer = FakeTrainer()
+        start = weights(trainer.dual_network)
+        DualWeightAverage(trainer.network, trainer.dual_network, decay=0.75).attach(trainer)
+        trainer.run([0])
+        assert same(trainer.dual_network, start)
+        trainer.dual = True
+        trainer.run([0], max_epochs=2)
+        for name, value in trainer.dual_network.state_dict().items():
+            now = trainer.network.state_dict()[name]
+            expected = 0.75 * start[name] + 0.25 * now if value.is_floating_point() else now
+            torch.testing.assert_close(value, expected)
+        assert not same(trainer.dual_network, start)
+
+    def test_without_dualnet(self):
+        trainer = FakeTrainer(dual=False)
+        trainer.dual = True
+        DualWeightAverage(trainer.network, None).attach(trainer)
+        trainer.run([0])
+
+    def test_impossible_decay(self):
+        with pytest.raises(ValueError, match=r"between 0 and 1, got 1\.5"):
+            DualWeightAverage(nn.Linear(1, 1), None, decay=1.5)

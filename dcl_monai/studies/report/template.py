@@ -59,7 +59,8 @@ figcaption { font-size: .9rem; color: #444; }
 <p>Dice, mean ± standard deviation over the {{ patients }} test patients: of each patient the seeds (and for
 the average the phases) are averaged first, so that a patient counts once. <b>Bold</b>: best of its column. * better,
 ↓ worse than the row it is tested against: Wilcoxon signed-rank test over patients, two-sided, p &lt; 0.05 after Holm's
-correction (over the averages of all rows; structures and phases are a family of their own).{% if smallest > 0.05 %} With {{ patients }} patients no p can be below
+correction (over the averages of all rows; structures and phases are a family of their
+own).{% if smallest > 0.05 %} With {{ patients }} patients no p can be below
 {{ "%.2g"|format(smallest) }}, so no difference can be significant.{% endif %} 95% intervals: bootstrap over
 patients. Lines in <span style="color: #8a5a00">ochre</span> are what the paper prints: other data splits, another
 backbone, another budget.</p>

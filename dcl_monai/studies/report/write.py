@@ -22,7 +22,7 @@ from .template import PAGE
 
 __all__ = ["write_report"]
 
-REFERENCES = ("dcl_ce", "compatible_ce")
+REFERENCES = ("dcl", "dcl_ce", "compatible_ce")
 """Recipe by which the pictures are ordered: the first of these that has results, else the first recipe."""
 
 
