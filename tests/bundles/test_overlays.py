@@ -139,11 +139,12 @@ def test_switches_given_as_words(parse):
 
 def test_channels_last(parse):
     """The weights' layout decides that of all activations; DualNet has it, too."""
-    parser = parse("configs/channels_last.json")
-    for name in ("primnet", "dualnet"):
-        weights = [p for p in parser.get_parsed_content(name).parameters() if p.dim() == 4]
-        assert weights
-        assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
+    for overlays, last in (["configs/channels_last.json"], True), ([], True), (["configs/compile.json"], False):
+        parser = parse(*overlays)  # the default on a CPU
+        for name in ("primnet", "dualnet"):
+            weights = [p for p in parser.get_parsed_content(name).parameters() if p.dim() == 4]
+            assert weights
+            assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights) == last
 
 
 def test_compiled_training_is_that_of_the_plain_network(parse):
