@@ -35,7 +35,7 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), label=label, marker=".", **style)  # type: ignore[arg-type]
 
-    for name in ("loss", "supervised", "positive", "negative", "prior", "dual"):
+    for name in ("loss", "supervised", "positive", "negative", "prior", "fill", "dual"):
         if name in columns:
             line(losses, name, name, lw=2.2 if name == "loss" else 1.2, color="black" if name == "loss" else None)
     losses.set_yscale("log")
@@ -64,13 +64,13 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         "conditions": next((row["epoch"] for row in rows if row.get("prior", 0) > 0 and row["epoch"] > 1), None),
         "stage 2": next((row["epoch"] for row in rows if row.get("stage") == 2), None),
     }
+    marks = {epoch: ", ".join(n for n, e in starts.items() if e == epoch) for epoch in starts.values() if epoch}
     for axes in (losses, dice, signs):
-        for name, epoch in starts.items():
-            if epoch is not None:
-                axes.axvline(epoch - 0.5, color="0.7", ls="--", lw=1)
-                axes.text(
-                    epoch - 0.5, 1.0, name, fontsize=7, color="0.4", transform=axes.get_xaxis_transform(), va="bottom"
-                )
+        for epoch, name in marks.items():
+            axes.axvline(epoch - 0.5, color="0.7", ls="--", lw=1)
+            axes.text(
+                epoch - 0.5, 1.0, name, fontsize=7, color="0.4", transform=axes.get_xaxis_transform(), va="bottom"
+            )
         axes.set_xlabel("epoch")
         axes.set_xlim(0.5, len(rows) + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
