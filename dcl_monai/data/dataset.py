@@ -146,11 +146,15 @@ class ConditionalDataset(Dataset):
 
     def _index(self, classes: Sequence[str]) -> None:
         """Describe every item once, and note in which items each class is annotated."""
-        descriptors, self.subjects = [], []
+        self.subjects = []
         told: set[int] = set()
         self.annotated: list[list[int]] = [[] for _ in range(self.num_classes)]
         for index, item in enumerate(self.items[i] for i in range(len(self.items))):
-            descriptors.append(self.rule.describe(item["image"].unsqueeze(0))[0])
+            described = self.rule.describe(item["image"].unsqueeze(0))[0]
+            if index == 0:
+                # at once: many small tensors that stay, between large ones that go, would leave the heap in pieces
+                self.descriptors = described.new_zeros((len(self.items), len(described)))
+            self.descriptors[index] = described
             self.subjects.append(item["subject"])
             # scribbles annotate no class everywhere, but a stroke of j shows j
             drawn = {item["sets"][int(code)] for code in item["label"].unique()}
@@ -159,7 +163,6 @@ class ConditionalDataset(Dataset):
             for j in range(self.num_classes):
                 if j in everywhere or 1 << j in drawn:
                     self.annotated[j].append(index)
-        self.descriptors = torch.stack(descriptors)
         indistinct = indistinct_classes(told, self.num_classes)
         for j, entries in enumerate(self.annotated):
             shown = {self.subjects[index] for index in entries}

@@ -3,6 +3,7 @@
 from .bank import ConditionBank, SimilarityRule
 from .compnet import CompNet
 from .dclnet import DCLNet
+from .propagation import MaskPropagation
 from .unet_plus import UNetPlus
 
-__all__ = ["CompNet", "ConditionBank", "DCLNet", "SimilarityRule", "UNetPlus"]
+__all__ = ["CompNet", "ConditionBank", "DCLNet", "MaskPropagation", "SimilarityRule", "UNetPlus"]

@@ -48,8 +48,10 @@ RECIPES: dict[str, Recipe] = {
     "conditions": single_stage("ablation/4.json"),
     "prior": single_stage("ablation/5.json"),
     "dcl_ce": Recipe(("ablation/6.json",)),
-    # the default of the bundles: DualNet also fills what nobody drew; and that alone
+    # the default of the bundles: DualNet also fills what nobody drew, and conditions are compared by their features;
+    # filling with conditions as input channels, and filling without conditions
     "dcl": Recipe(),
+    "channels": Recipe(("channels.json",)),
     "self_training": Recipe(("self_training.json",)),
     # other losses
     "dcl_ce_dice": Recipe(("ablation/6.json", "losses/ce_dice.json")),
