@@ -16,11 +16,13 @@ from torch.utils.data import DataLoader
 
 from dcl_monai.losses import class_probabilities
 
-__all__ = ["DCLTrainer", "dual_batch"]
+__all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch"]
 
 logger = logging.getLogger(__name__)
 
 CONDITIONS = ("cond_image", "cond_mask")
+LOSS_TERMS = ("loss", "supervised", "positive", "negative", "prior", "propagation", "fill", "dual")
+"""What ``engine.state.output`` may hold of a loss: the whole, and its terms."""
 
 
 def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -54,8 +56,8 @@ class DCLTrainer(SupervisedTrainer):
 
     The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the
     loss it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same
-    code. ``engine.state.output`` holds, beside the usual keys, each term of the loss: ``positive``, ``negative``,
-    ``prior``, ``fill``, and ``dual`` for the whole dual loss.
+    code. ``engine.state.output`` holds, beside the usual keys, each term of the loss (:data:`LOSS_TERMS`), ``dual`` being
+    the whole dual loss.
 
     Args:
         device: device to train on.

@@ -12,7 +12,7 @@ import ignite.distributed as idist
 import torch
 from ignite.engine import Engine, Events
 
-from dcl_monai.engines import DCLTrainer
+from dcl_monai.engines import LOSS_TERMS, DCLTrainer
 from dcl_monai.utils.distributed import average
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize import plot_curves
@@ -20,8 +20,6 @@ from dcl_monai.visualize import plot_curves
 __all__ = ["History"]
 
 logger = logging.getLogger(__name__)
-
-TERMS = ("loss", "supervised", "positive", "negative", "prior", "fill", "dual")
 
 
 class History:
@@ -70,7 +68,7 @@ class History:
 
     def add(self, engine: DCLTrainer) -> None:
         """Add the terms of an iteration; they stay on the device until the epoch ends."""
-        for name in TERMS:
+        for name in LOSS_TERMS:
             if name in engine.state.output:
                 value = engine.state.output[name].detach()
                 self.sums[name] = self.sums[name] + value if name in self.sums else value.clone()
@@ -95,7 +93,7 @@ class History:
 
     def line(self, row: Mapping[str, float], epochs: int) -> str:
         """The line of an epoch."""
-        terms = " ".join(f"{name} {row[name]:.4f}" for name in TERMS if name in row)
+        terms = " ".join(f"{name} {row[name]:.4f}" for name in LOSS_TERMS if name in row)
         metrics = [name for name in row if name.startswith("val_") or name in ("shuffled_dice", "gradient_ratio")]
         measured = " ".join(f"{name.removeprefix('val_dice_')} {row[name]:.3f}" for name in metrics)
         return f"epoch {row['epoch']:.0f}/{epochs} stage {row['stage']:.0f} | {terms}" + (measured and f" | {measured}")

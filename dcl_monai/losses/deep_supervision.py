@@ -18,11 +18,15 @@ class DeepSupervision(nn.Module):
 
     Args:
         loss: a loss of partial labels, with or without ``terms``.
+        propagation_weight: if positive, the last head holds the masks that conditions carried over to the target
+            (:class:`~dcl_monai.networks.MaskPropagation`); its loss is a term of its own with this weight, where there
+            are conditions.
     """
 
-    def __init__(self, loss: nn.Module) -> None:
+    def __init__(self, loss: nn.Module, propagation_weight: float = 0.0) -> None:
         super().__init__()
         self.loss = loss
+        self.propagation_weight = propagation_weight
 
     def terms(
         self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor
@@ -33,17 +37,28 @@ class DeepSupervision(nn.Module):
         Args:
             logits: BkN[HWD] of k heads, fine to coarse, or BN[HWD] of a network in evaluation mode.
             candidates: boolean Bm[HWD].
-            *conditions: what else the loss takes.
+            *conditions: what else the loss takes: ``cond_mask`` and ``cond_known``.
         """
-        heads = logits.unbind(1) if logits.dim() > candidates.dim() else (logits,)
+        if logits.dim() == candidates.dim():
+            return self._of_head(logits, candidates, *conditions)
+        heads = list(logits.unbind(1))
+        carried = heads.pop() if self.propagation_weight > 0.0 else None
         weights = [0.5**k for k in range(len(heads))]
         total: dict[str, torch.Tensor] = {}
         for weight, head in zip(weights, heads, strict=True):
-            of_head = getattr(self.loss, "terms", None)
-            terms = of_head(head, candidates, *conditions) if of_head else {"supervised": self.loss(head, candidates)}
-            for name, value in terms.items():
+            for name, value in self._of_head(head, candidates, *conditions).items():
                 total[name] = total.get(name, value.new_zeros(())) + weight / sum(weights) * value
+        if carried is not None:
+            known = conditions[-1].any()  # blank in plain epochs: nothing to learn, and a constant in the log
+            of_carried = torch.stack(list(self._of_head(carried, candidates, *conditions).values())).sum()
+            total["propagation"] = self.propagation_weight * known * of_carried
         return total
+
+    def _of_head(
+        self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        terms = getattr(self.loss, "terms", None)
+        return terms(logits, candidates, *conditions) if terms else {"supervised": self.loss(logits, candidates)}
 
     def forward(self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor) -> torch.Tensor:
         """Return the loss, see :meth:`terms`."""

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from dcl_monai.engines import LOSS_TERMS
 from dcl_monai.utils.files import replace_atomic
 
 from .overlays import COLOURS
@@ -35,7 +36,7 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), label=label, marker=".", **style)  # type: ignore[arg-type]
 
-    for name in ("loss", "supervised", "positive", "negative", "prior", "fill", "dual"):
+    for name in LOSS_TERMS:
         if name in columns:
             line(losses, name, name, lw=2.2 if name == "loss" else 1.2, color="black" if name == "loss" else None)
     losses.set_yscale("log")

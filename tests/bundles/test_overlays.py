@@ -34,6 +34,7 @@ EXPECTED = {
     "baselines/unet_f_few.json": (COMPATIBLE, False, False, 4),
     "baselines/mmee.json": (COMPATIBLE, False, False, 1),
     "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
+    "channels.json": (FULL, True, True, 1),
     "self_training.json": (COMPATIBLE | {"fill"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
     "paper.json": (PAPER, True, True, 1),

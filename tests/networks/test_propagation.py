@@ -156,7 +156,7 @@ class TestCompNet:
         net = CompNet(**self.BASIC, propagation=8)
         image, cond_image, cond_mask = inputs((16, 32))
         label = F.one_hot(torch.randint(M, (2, 16, 32)), M).movedim(-1, 1).bool()
-        criterion = DeepSupervision(ConditionalCompatibleLoss(M))
+        criterion = DeepSupervision(ConditionalCompatibleLoss(M), propagation_weight=0.3)
         criterion(net(image, cond_image, cond_mask), label, cond_mask.bool(), torch.ones_like(label)).backward()
         assert all(parameter.grad.abs().sum() > 0 for parameter in net.propagation.parameters())
 
