@@ -56,8 +56,8 @@ class DCLTrainer(SupervisedTrainer):
 
     The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the
     loss it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same
-    code. ``engine.state.output`` holds, beside the usual keys, each term of the loss (:data:`LOSS_TERMS`), ``dual`` being
-    the whole dual loss.
+    code. ``engine.state.output`` holds, beside the usual keys, each term of the loss (:data:`LOSS_TERMS`), of which
+    ``dual`` is the whole dual loss.
 
     Args:
         device: device to train on.

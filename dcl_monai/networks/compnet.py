@@ -21,9 +21,9 @@ class CompNet(nn.Module):
     The compatible network (Fig. 3): a target image and, for every class, a conditional image with its mask.
 
     The conditional form has C + m (C + 1) input channels for images of C channels (1 + 2m for C = 1; C + 2m with
-    ``propagation``) and 2m output channels, intersections then extras (Eq. 5). The unconditional form has C and m: the plain network of rows #1-#3.
-    The input is padded to a multiple of ``divisor`` and the output cropped back, so that 212 x 212 images suit every
-    backbone.
+    ``propagation``) and 2m output channels, intersections then extras (Eq. 5). The unconditional form has C and m: the
+    plain network of rows #1-#3. The input is padded to a multiple of ``divisor`` and the output cropped back, so that
+    212 x 212 images suit every backbone.
 
     Args:
         backbone: name of a network in :py:mod:`monai.networks.nets` or ``"UNetPlus"``, or a callable that takes

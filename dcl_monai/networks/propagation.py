@@ -81,7 +81,7 @@ class MaskPropagation(nn.Module):
         else:
             values = F.avg_pool2d(cond_mask, self.reduction)
         grid = values.shape[2:]
-        conditions = cond_image.reshape([batch * classes, image.shape[1]] + list(image.shape[2:]))
+        conditions = cond_image.unflatten(1, [classes, image.shape[1]]).flatten(0, 1)
         query = F.normalize(self.encoder(image), dim=1).flatten(2).transpose(1, 2).unsqueeze(1)  # B1Nf
         key = F.normalize(self.encoder(conditions), dim=1).flatten(2).transpose(1, 2).unflatten(0, [batch, classes])
         places = torch.stack(
