@@ -27,7 +27,7 @@ class MaskPropagation(nn.Module):
         spatial_dims: 2 or 3.
         image_channels: channels C of an image.
         reduction: places are compared on a grid coarser by this factor, a power of two that divides the sizes; one
-            number, or one per axis. Fine grids cost memory by the square of their places.
+            number, or one per axis.
         features: channels of the encoder.
 
     Raises:
@@ -37,7 +37,7 @@ class MaskPropagation(nn.Module):
     __constants__ = ["spatial_dims"]
 
     def __init__(
-        self, spatial_dims: int, image_channels: int = 1, reduction: int | Sequence[int] = 8, features: int = 32
+        self, spatial_dims: int, image_channels: int = 1, reduction: int | Sequence[int] = 8, features: int = 16
     ) -> None:
         super().__init__()
         self.spatial_dims = spatial_dims
@@ -46,7 +46,7 @@ class MaskPropagation(nn.Module):
             raise ValueError(f"`reduction` must be made of powers of two, one of them above 1, got {reduction}.")
 
         def block(inputs: int, outputs: int, stride: Sequence[int] | int = 1) -> nn.Module:
-            # instance norm: target and conditions come in different numbers, and may be blank
+            # each image and channel by itself: target and conditions come in different numbers, and may be blank
             act = ("leakyrelu", {"negative_slope": 0.1})
             norm = ("instance", {"affine": True})
             return Convolution(spatial_dims, inputs, outputs, strides=stride, adn_ordering="NA", act=act, norm=norm)
@@ -80,21 +80,23 @@ class MaskPropagation(nn.Module):
             values = F.avg_pool3d(cond_mask, self.reduction)
         else:
             values = F.avg_pool2d(cond_mask, self.reduction)
-        grid = values.shape[2:]
         conditions = cond_image.unflatten(1, [classes, image.shape[1]]).flatten(0, 1)
-        query = F.normalize(self.encoder(image), dim=1).flatten(2).transpose(1, 2).unsqueeze(1)  # B1Nf
-        key = F.normalize(self.encoder(conditions), dim=1).flatten(2).transpose(1, 2).unflatten(0, [batch, classes])
-        places = torch.stack(
-            torch.meshgrid([torch.arange(size, device=image.device) for size in grid], indexing="ij")
-        ).flatten(1)  # dN
-        distance = (places.unsqueeze(2) - places.unsqueeze(1)).square().sum(dim=0)  # NN
-        carried = F.scaled_dot_product_attention(
-            query.expand(-1, classes, -1, -1) * self.sharpness.exp(),
-            key,
-            values.flatten(2).unsqueeze(3),
-            attn_mask=(-self.nearness.exp() * distance).to(query.dtype),
-            scale=1.0,
-        )
+        query = self.sharpness.exp() * F.normalize(self.encoder(image), dim=1).flatten(2).transpose(1, 2)  # BNf
+        key = F.normalize(self.encoder(conditions), dim=1).flatten(2).transpose(1, 2)  # (Bm)Nf
+        # -n |p - q|^2 is 2n p.q - n |q|^2, but for what all places q share: some more features, and no matrix of pairs
+        places = self.places(values)  # Nd
+        nearness = self.nearness.exp()
+        near = torch.cat([2.0 * nearness * places, torch.ones_like(places[:, :1])], dim=1)
+        far = torch.cat([places, -nearness * places.square().sum(dim=1, keepdim=True)], dim=1)
+        query = torch.cat([query, near.expand(batch, -1, -1)], dim=2).unsqueeze(1).expand(-1, classes, -1, -1)
+        key = torch.cat([key, far.expand(batch * classes, -1, -1)], dim=2).unflatten(0, [batch, classes])
+        # values with as many channels as keys, all but the first blank: PyTorch's fast kernels want it so
+        value = F.pad(values.flatten(2).unsqueeze(3), [0, key.shape[3] - 1])
+        carried = F.scaled_dot_product_attention(query, key, value, scale=1.0)[..., 0].reshape(values.shape)
         mode = "trilinear" if self.spatial_dims == 3 else "bilinear"
-        carried = carried.reshape(values.shape)
         return F.interpolate(carried, scale_factor=[float(r) for r in self.reduction], mode=mode, align_corners=False)
+
+    def places(self, grid: torch.Tensor) -> torch.Tensor:
+        """The coordinates of the places of a grid, from its middle: Nd."""
+        axes = [torch.arange(n, device=grid.device, dtype=grid.dtype) - (n - 1) / 2 for n in grid.shape[2:]]
+        return torch.stack(torch.meshgrid(axes, indexing="ij"), dim=-1).flatten(0, -2)
