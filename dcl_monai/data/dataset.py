@@ -111,8 +111,9 @@ class ConditionalDataset(Dataset):
             L_comp, from which the conditional one then starts.
         transform: random transforms over the keys ``image``, ``label``, ``cond_image`` (mC channels) and ``cond_label``
             (m channels of codes). Keys in one spatial transform move together, keys in another apart. What it leaves
-            as ``plain_image``, a copy of the image without changes of its intensities, is what DualNet sees when it
-            fills in labels (:class:`~dcl_monai.losses.FillLoss`).
+            as ``plain_image``, a copy of the image before any change, is what DualNet sees when it fills in labels
+            (:class:`~dcl_monai.losses.FillLoss`), and ``plain_grid``, coordinates that were moved with the image,
+            says where each voxel comes from.
         seed: seed of all random choices.
 
     Raises:
@@ -219,7 +220,8 @@ class ConditionalDataset(Dataset):
             ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of
             class j is known to be j, and where that is known at all; but for plain epochs ``dual_class``, the class s
             of the closed loop, and ``dual_image`` (C, \\*spatial) and ``dual_label`` (m, \\*spatial), image and
-            candidate sets of the condition of class s; ``plain_image`` (C, \\*spatial) if the transform gives it.
+            candidate sets of the condition of class s; ``plain_image`` (C, \\*spatial) and ``plain_grid``, with the
+            coordinates in its last channels, if the transform gives them.
         """
         rng = np.random.default_rng((self.seed, int(self._epoch), index))
         number = index % len(self.items)
@@ -242,8 +244,7 @@ class ConditionalDataset(Dataset):
             "image": image,
             "label": expand(plain(data["label"])[0], target["sets"], self.num_classes),
         }
-        if "plain_image" in data:
-            output["plain_image"] = plain(data["plain_image"])
+        output |= {key: plain(data[key]) for key in ("plain_image", "plain_grid") if key in data}
         if shown:
             codes = plain(data["cond_label"])
             labels = [expand(codes[j], sets[j], self.num_classes) for j in range(self.num_classes)]

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from dcl_monai.losses import class_probabilities
 
-__all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch"]
+__all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch", "warp"]
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,8 @@ class DCLTrainer(SupervisedTrainer):
             loop.
         dual_weight: l of Eq. 10; at 0 there is no closed loop.
         fill_loss: compatible self-training, a :class:`~dcl_monai.losses.FillLoss`: while ``dual`` is on, what DualNet
-            predicts for the target (for its ``plain_image``, if the batch has one) is taught where nobody drew. Not
+            predicts for the target is taught where nobody drew; if the batch has a ``plain_image``, for that, moved by
+            its ``plain_grid`` (see :class:`~dcl_monai.data.ConditionalDataset`): a teacher sees the easier image. Not
             part of the paper.
         epoch_length: iterations per epoch, default ``len(train_data_loader)``.
         inferer: how the network is applied.
@@ -161,6 +162,8 @@ class DCLTrainer(SupervisedTrainer):
                 image = batch.get("plain_image", batch[Keys.IMAGE])
                 conditions = [batch[key] for key in CONDITIONS if key in batch]
                 filled = class_probabilities(self.dual_network(image, *conditions), batch[Keys.LABEL].shape[1])
+                if "plain_grid" in batch:
+                    filled = warp(filled, batch["plain_grid"])
             primal["fill"] = self.fill_loss(finest, filled, batch[Keys.LABEL])
         if self.dual_weight == 0.0 or "dual_class" not in batch:  # plain epochs load no conditions
             return primal, None
@@ -194,6 +197,19 @@ class DCLTrainer(SupervisedTrainer):
         output = super()._iteration(engine, batchdata)
         output[Keys.LABEL] = output[Keys.LABEL][Keys.LABEL]  # the whole batch stood in for the target
         return output
+
+
+def warp(prob: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+    """
+    Bring what was predicted for an image before its augmentation to where the augmentation moved it.
+
+    Args:
+        prob: Bm[HWD].
+        grid: where each voxel comes from, in its last d channels, from -0.5 to 0.5 along each axis: what
+            :py:class:`monai.transforms.AddCoordinateChannels` adds, moved with the image.
+    """
+    places = 2.0 * grid[:, -(grid.dim() - 2) :].flip(1).movedim(1, -1)  # from -1 to 1, the last axis first
+    return nn.functional.grid_sample(prob, places.to(prob.dtype), padding_mode="border", align_corners=True)
 
 
 def total(terms: dict[str, torch.Tensor]) -> torch.Tensor:

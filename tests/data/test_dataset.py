@@ -134,9 +134,11 @@ class TestConditions:
     def test_plain_image_is_handed_on(self):
         items = partial_items()
         assert "plain_image" not in ConditionalDataset(items, M)[0]
-        changed = Compose([CopyItemsd("image", names="plain_image"), ScaleIntensityd("image", minv=5.0, maxv=6.0)])
+        names = ["plain_image", "plain_grid"]
+        changed = Compose([CopyItemsd("image", 2, names), ScaleIntensityd("image", minv=5.0, maxv=6.0)])
         item = ConditionalDataset(items, M, transform=changed)[0]
         assert torch.equal(item["plain_image"], items[0]["image"])
+        assert torch.equal(item["plain_grid"], items[0]["image"])
         assert item["image"].min() >= 5.0
 
     def test_pool_of_one_is_random(self):

@@ -5,9 +5,10 @@ import copy
 import pytest
 import torch
 from monai.engines import SupervisedTrainer
+from monai.transforms import AddCoordinateChannelsd, Compose, CopyItemsd, GaussianSmoothd, RandAffined, RandAxisFlipd
 from torch import nn
 
-from dcl_monai.engines import DCLTrainer, dual_batch
+from dcl_monai.engines import DCLTrainer, dual_batch, warp
 from dcl_monai.losses import (
     CompatibleLoss,
     ConditionalCompatibleLoss,
@@ -185,15 +186,43 @@ class TestFill:
         assert all(p.grad is None for p in trainer.dual_network.parameters())
 
     def test_dualnet_sees_the_plain_image(self):
-        """Intensities are changed for PrimNet alone: DualNet fills by the image as it was."""
+        """Intensities and places are changed for PrimNet alone: DualNet fills by the image as it was, and moves it."""
         network, batch, fill = tiny_net(), make_batch(), FillLoss(CLASSES)
         batch["plain_image"] = batch["image"] + 1.0
+        rows, columns = torch.meshgrid(*(torch.linspace(-0.5, 0.5, n) for n in batch["image"].shape[2:]), indexing="ij")
+        grid = torch.stack([batch["image"][0, 0], rows.flip(0), columns])  # upside down
+        batch["plain_grid"] = grid.expand(len(batch["image"]), -1, -1, -1)
         trainer = make_trainer(network, ConditionalCompatibleLoss(CLASSES), [batch], dual=True, fill_loss=fill)
         conditions = [batch["cond_image"], batch["cond_mask"]]
         logits = network.train()(batch["image"], *conditions)
         primal, _ = trainer.losses(logits, batch)
         filled = class_probabilities(trainer.dual_network(batch["plain_image"], *conditions), CLASSES)
-        torch.testing.assert_close(primal["fill"], fill(logits, filled, batch["label"]))
+        torch.testing.assert_close(primal["fill"], fill(logits, filled.flip(2), batch["label"]))
+
+    @pytest.mark.parametrize("size", [(40, 30), (20, 24, 16)])
+    def test_what_was_predicted_moves_as_the_image_did(self, size):
+        """Coordinates that MONAI's transforms moved with an image move the image itself to the same place."""
+        dims = len(size)
+        augment = Compose(
+            [
+                GaussianSmoothd("image", 2.0),
+                CopyItemsd("image", 2, ["plain_image", "plain_grid"]),
+                AddCoordinateChannelsd("plain_grid", list(range(dims))),
+                RandAffined(
+                    ["image", "plain_grid"],
+                    prob=1.0,
+                    rotate_range=[0.5] * dims,
+                    scale_range=[0.2] * dims,
+                    translate_range=[3] * dims,
+                    padding_mode="border",
+                ),
+                RandAxisFlipd(["image", "plain_grid"], prob=1.0),
+            ]
+        ).set_random_state(0)
+        data = augment({"image": torch.rand(1, *size)})
+        moved = warp(data["plain_image"].as_tensor()[None], data["plain_grid"].as_tensor()[None])[0]
+        torch.testing.assert_close(moved, data["image"].as_tensor(), atol=1e-5, rtol=0)
+        assert (data["image"] - data["plain_image"]).abs().max() > 0.05
 
     def test_beside_the_closed_loop(self):
         trainer = make_trainer(
