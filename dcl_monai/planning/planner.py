@@ -26,7 +26,7 @@ FEWEST_STAGES = 3
 """DynUNet's least."""
 MOST_HEADS = 2
 """Heads of deep supervision beside the finest: each costs memory at full size, a third would weigh less than 7%."""
-BANK_SIZE = {2: 16, 3: 8}
+BANK_SIZE = 16
 """Images per class in the conditional bank, as in the bundles."""
 
 
@@ -136,7 +136,7 @@ def make_plan(
             f"the images have a median size of {_size(list(median))} voxels of {_size(grid)} mm: too small for a U-Net "
             f"of {FEWEST_STAGES} stages. Give finer images, or set `pixdim` and `spatial_size` of the bundle yourself."
         )
-    classes, bank, budget = len(fingerprint.classes), BANK_SIZE[dims], int(memory_gb * GB)
+    classes, bank, budget = len(fingerprint.classes), BANK_SIZE, int(memory_gb * GB)
 
     @cache
     def memory(topology: Topology, batch: int) -> int:
