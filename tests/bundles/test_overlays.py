@@ -15,7 +15,7 @@ from dcl_monai.handlers import GradientRatio
 
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, PAPER = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
-FULL = PAPER | {"fill"}
+FULL = PAPER | {"fill", "propagation"}
 
 # overlay -> terms of the loss, conditions used, DualNet in stage 2, annotated classes per training image
 EXPECTED = {
@@ -34,7 +34,7 @@ EXPECTED = {
     "baselines/unet_f_few.json": (COMPATIBLE, False, False, 4),
     "baselines/mmee.json": (COMPATIBLE, False, False, 1),
     "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
-    "channels.json": (FULL, True, True, 1),
+    "channels.json": (PAPER | {"fill"}, True, True, 1),
     "self_training.json": (COMPATIBLE | {"fill"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
     "paper.json": (PAPER, True, True, 1),
