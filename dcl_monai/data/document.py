@@ -321,7 +321,8 @@ def _place(location: Iterable[str | int]) -> str:
 
 
 def _one_line(message: object) -> str:
-    return " ".join(str(message).split())
+    line = " ".join(str(message).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

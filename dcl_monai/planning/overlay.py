@@ -61,7 +61,7 @@ def make_overlay(plan: Plan, datalist_hash: str) -> dict[str, Any]:
     axis = coarse_axis(plan)
     if axis is not None:  # out of the plane, a turn by voxels would shear what is in it
         angles = [0.2 if k == axis else 0.0 for k in range(3)]
-        overlay["train#augmentation#transforms#0#rotate_range"] = angles
+        overlay["rotate_range"] = angles
     return overlay
 
 

@@ -86,6 +86,7 @@ class TestForm:
             (lambda c, d: c["unions"].update(x=c["classes"]), ["union 'x' needs", "not all of them"]),
             (lambda c, d: c["unions"].update(x=["RV", "Myo"]), ["union 'x': 'Myo' is unknown", "do you mean 'MYO'?"]),
             (lambda c, d: c["unions"].update(x="RV"), ["`unions.x`: must be a list"]),
+            (lambda c, d: c.update({"a\x00b": {}}), [r"`a\x00b`: the entry 'a\x00b' is unknown"]),
             (lambda c, d: c.update(dataset={}), ["`dataset`: the entry 'dataset' is unknown", "'datasets'?"]),
             (lambda c, d: c.update(datasets={}), ["`datasets`: has too few"]),
             (lambda c, d: c.update(datasets=[]), ["`datasets`: must hold entries, like {name: ...}"]),

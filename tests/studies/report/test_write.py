@@ -133,7 +133,7 @@ def test_page_needs_nothing_else(report):
 
 def test_page_tells_what_is_missing_and_missed(report):
     _, text = report
-    assert "No complete run yet: #4, #5, the default, filling without conditions." in text
+    assert "No complete run yet: #4, #5, with filling, the default, filling without conditions." in text
     rows = {row[0].strip(): row for row in Page(text).rows if row and any("4 of 32" in cell for cell in row)}
     assert list(rows) == ["conventional_ce"]
 
