@@ -28,8 +28,6 @@ MOST_HEADS = 2
 """Heads of deep supervision beside the finest: each costs memory at full size, a third would weigh less than 7%."""
 BANK_SIZE = 16
 """Images per class in the conditional bank, as in the bundles."""
-
-
 PLACES = 8
 """Target and conditions are compared at so many places along an axis, or more: see :class:`MaskPropagation`."""
 
