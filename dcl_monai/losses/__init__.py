@@ -7,6 +7,7 @@ from .deep_supervision import DeepSupervision
 from .fill import FillLoss
 from .prior import ConditionalCompatibleLoss, PriorLoss
 from .probabilities import LogProbabilities, class_probabilities
+from .staged import StagedLoss
 
 __all__ = [
     "COMBINATIONS",
@@ -22,6 +23,7 @@ __all__ = [
     "IgnoreDiceCELoss",
     "LogProbabilities",
     "PriorLoss",
+    "StagedLoss",
     "SumMean",
     "class_probabilities",
     "set_progress",

@@ -16,10 +16,22 @@ __all__ = [
     "Averaging",
     "BalancedMean",
     "ClassMean",
+    "Scheduled",
     "SumMean",
     "make_averaging",
     "set_progress",
 ]
+
+
+class Scheduled(nn.Module):
+    """
+    A part of a loss that changes over training.
+
+    ``progress`` (0 at the start of training, 1 at the end of its course) is set by
+    :class:`dcl_monai.handlers.LossProgress` through :func:`set_progress`.
+    """
+
+    progress: float = 0.0
 
 
 class Averaging(nn.Module):
@@ -71,12 +83,9 @@ class ClassMean(Averaging):
         return means.sum(1) / (counts > 0).sum(1).clamp_min(1)
 
 
-class AnnealedMean(Averaging):
+class AnnealedMean(Averaging, Scheduled):
     """
     Balanced mean at first, then in linear steps to ``scale`` times the sum per voxel.
-
-    ``progress`` (0 at the start of training, 1 at its end) is set by
-    :class:`dcl_monai.handlers.LossProgress` through :func:`set_progress`.
 
     Args:
         start: progress until which the balanced mean is used alone.
@@ -92,7 +101,6 @@ class AnnealedMean(Averaging):
         if not 0.0 <= start < end:
             raise ValueError(f"the average must start to change before it ends: start={start}, end={end}.")
         self.start, self.end, self.scale = start, end, scale
-        self.progress = 0.0
         self.balanced, self.sum = BalancedMean(), SumMean()
         self.balanced_positive = ClassMean() if class_balanced else self.balanced
 
@@ -135,7 +143,7 @@ def make_averaging(averaging: str | Averaging) -> Averaging:
 
 
 def set_progress(loss: nn.Module, progress: float) -> None:
-    """Tell every scheduled average inside ``loss`` how far training has come, 0 to 1."""
+    """Tell every scheduled part of ``loss`` how far training has come, 0 to 1."""
     for module in loss.modules():
-        if isinstance(module, AnnealedMean):
+        if isinstance(module, Scheduled):
             module.progress = progress

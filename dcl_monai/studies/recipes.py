@@ -48,10 +48,11 @@ RECIPES: dict[str, Recipe] = {
     "conditions": single_stage("ablation/4.json"),
     "prior": single_stage("ablation/5.json"),
     "dcl_ce": Recipe(("ablation/6.json",)),
-    # the default of the bundles: DualNet also fills what nobody drew, and conditions are compared by their features;
-    # filling with conditions as input channels, and filling without conditions
+    # step by step to the default of the bundles: DualNet also fills what nobody drew, conditions are compared by their
+    # features, stage 2 has a loss of its own; and filling without conditions
+    "channels": Recipe(("losses/ce.json", "channels.json")),
+    "propagation": Recipe(("losses/ce.json",)),
     "dcl": Recipe(),
-    "channels": Recipe(("channels.json",)),
     "self_training": Recipe(("self_training.json",)),
     # other losses
     "dcl_ce_dice": Recipe(("ablation/6.json", "losses/ce_dice.json")),

@@ -59,8 +59,9 @@ STUDIES: dict[str, Study] = {
             Row("prior", "#5", "conditions", marks="nxr"),
             Row("dcl_ce", "#6", "prior", marks="nxrd"),
             Row("channels", "with filling", "dcl_ce", group="ours", marks="nxrdf"),
-            Row("dcl", "the default", "channels", marks="nxrdfa"),
-            Row("self_training", "filling without conditions", "dcl", marks="nf"),
+            Row("propagation", "conditions compared", "channels", marks="nxrdfa"),
+            Row("dcl", "the default", "propagation", marks="nxrdfam"),
+            Row("self_training", "filling without conditions", "dcl", marks="nfm"),
         ),
         (
             ("c", "L_ce"),
@@ -71,6 +72,7 @@ STUDIES: dict[str, Study] = {
             ("d", "dual"),
             ("f", "fill"),
             ("a", "compared"),
+            ("m", "MMEE later"),
         ),
     ),
     "sensitivity": Study(

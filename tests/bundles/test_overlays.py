@@ -42,20 +42,34 @@ EXPECTED = {
     "compile.json": (FULL, True, True, 1),
 }
 PARTS = {
-    "losses/ce.json": (["ce_positive"], ["ce_negative"]),
-    "losses/ce_dice.json": (["ce_positive", "dice_positive"], ["ce_negative", "dice_negative"]),
-    "losses/mmee.json": (["ta_ce", "ta_dice"], ["ex_ce", "ex_dice"]),
-    "ablation/2.json": (["ce_positive"], []),
-    "ablation/3.json": (["ce_positive"], ["ce_negative"]),
-    "baselines/unet_p.json": (["ce_positive"], []),
-    "baselines/ce_dice.json": (["ce_positive", "dice_positive"], []),
-    "baselines/mmee.json": (["ta_ce", "ta_dice"], ["ex_ce", "ex_dice"]),
+    "losses/ce.json": (("ce_positive",), ("ce_negative",)),
+    "losses/ce_dice.json": (("ce_positive", "dice_positive"), ("ce_negative", "dice_negative")),
+    "losses/mmee.json": (("ta_ce", "ta_dice"), ("ex_ce", "ex_dice")),
+    "ablation/2.json": (("ce_positive",), ()),
+    "ablation/3.json": (("ce_positive",), ("ce_negative",)),
+    "baselines/unet_p.json": (("ce_positive",), ()),
+    "baselines/ce_dice.json": (("ce_positive", "dice_positive"), ()),
+    "baselines/mmee.json": (("ta_ce", "ta_dice"), ("ex_ce", "ex_dice")),
 }
 # What the bundle's small settings would overwrite again, and the paper's network is too large for a test.
 SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8]}
 # Inductor takes minutes on a CPU: what is tested is that the network and the trainer can be captured.
 CAPTURE = {"train#trainer#compile_kwargs": {"backend": "aot_eager"}}
 OVERRIDE = {"paper.json": SMALL_PAPER, "compile.json": CAPTURE}
+
+
+def stages_of(loss):
+    """The compatible part of the loss of each stage."""
+    stages = [loss.stage1, loss.stage2] if hasattr(loss, "stage1") else [loss]
+    return [getattr(stage, "compatible", stage) for stage in stages]
+
+
+def parts_of(loss):
+    return tuple(part.__name__ for part in loss.positive), tuple(part.__name__ for part in loss.negative)
+
+
+def averages_of(loss):
+    return {type(stage.averaging).__name__ for stage in stages_of(loss)}
 
 
 def test_every_overlay_is_expected():
@@ -93,8 +107,19 @@ def test_step(parse, overlay):
 @pytest.mark.parametrize("overlay", PARTS)
 def test_parts_of_the_loss(parse, overlay):
     loss = parse(f"configs/{overlay}").get_parsed_content("loss")
-    loss = getattr(loss, "compatible", loss)
-    assert ([part.__name__ for part in loss.positive], [part.__name__ for part in loss.negative]) == PARTS[overlay]
+    assert {parts_of(stage) for stage in stages_of(loss)} == {PARTS[overlay]}
+
+
+@pytest.mark.parametrize("overlay", ["channels.json", "full_annotation.json", "self_training.json"])
+def test_stage_2_has_a_loss_of_its_own(parse, overlay):
+    loss = parse(f"configs/{overlay}").get_parsed_content("loss")
+    assert [parts_of(stage) for stage in stages_of(loss)] == [PARTS["losses/ce.json"], PARTS["losses/mmee.json"]]
+
+
+@pytest.mark.parametrize("overlay", ["ablation/6.json", "paper.json"])
+def test_the_paper_has_one_loss_throughout(parse, overlay):
+    loss = parse(f"configs/{overlay}", **OVERRIDE.get(overlay, {})).get_parsed_content("loss")
+    assert {parts_of(stage) for stage in stages_of(loss)} == {PARTS["losses/ce.json"]}
 
 
 def test_full_annotation_as_several_partial_images(parse):
@@ -121,14 +146,14 @@ def test_paper_settings(parse):
     }.items():
         assert parser[key] == value
     assert type(parser.get_parsed_content("primnet").backbone).__name__ == "UNetPlus"
-    assert type(parser.get_parsed_content("loss").compatible.averaging).__name__ == "SumMean"
+    assert averages_of(parser.get_parsed_content("loss")) == {"SumMean"}
     assert parser.get_parsed_content("train#conditional_dataset").pool == 1, "random conditions"
 
 
 @pytest.mark.parametrize("row", ["ablation/2.json", "ablation/3.json", "ablation/5.json", "baselines/mmee.json"])
 def test_paper_averaging_holds_in_every_row(parse, row):
     loss = parse("configs/paper.json", f"configs/{row}", **SMALL_PAPER).get_parsed_content("loss")
-    assert type(getattr(loss, "compatible", loss).averaging).__name__ == "SumMean"
+    assert averages_of(loss) == {"SumMean"}
 
 
 def test_switches_given_as_words(parse):
