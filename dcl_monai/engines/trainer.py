@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from dcl_monai.losses import class_probabilities
+from dcl_monai.losses import FillLoss, class_probabilities
 
 __all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch", "warp"]
 
@@ -92,7 +92,7 @@ class DCLTrainer(SupervisedTrainer):
         loss_function: Callable[..., torch.Tensor],
         dual_network: nn.Module | None = None,
         dual_weight: float = 0.2,
-        fill_loss: Callable[..., torch.Tensor] | None = None,
+        fill_loss: FillLoss | None = None,
         epoch_length: int | None = None,
         inferer: Inferer | None = None,
         train_handlers: Sequence[Any] | None = None,
@@ -157,7 +157,7 @@ class DCLTrainer(SupervisedTrainer):
         if self.dual_network is None:
             raise RuntimeError("the dual loop is on, but there is no `dual_network`.")
         finest = logits[:, 0] if logits.dim() > batch[Keys.LABEL].dim() else logits  # of deeply supervised heads
-        if self.fill_loss is not None:
+        if self.fill_loss is not None and self.fill_loss.weight > 0.0:
             with torch.no_grad():
                 image = batch.get("plain_image", batch[Keys.IMAGE])
                 conditions = [batch[key] for key in CONDITIONS if key in batch]

@@ -55,16 +55,18 @@ class EpochSeed:
 
 class LossProgress:
     """
-    Tell the scheduled averages of a loss how far training has come.
+    Tell the scheduled parts of a loss how far training has come.
 
     Args:
-        loss: the loss.
-        epochs: epochs after which progress is 1; stage 1, as a rule.
+        loss: the loss; with ``None`` there is nothing to do.
+        epochs: epochs over which progress goes from 0 to 1: stage 1 as a rule, stage 2 for the filling.
+        start: epochs before.
     """
 
-    def __init__(self, loss: nn.Module, epochs: int) -> None:
+    def __init__(self, loss: nn.Module | None, epochs: int, start: int = 0) -> None:
         self.loss = loss
         self.epochs = epochs
+        self.start = start
 
     def attach(self, engine: Trainer) -> None:
         """
@@ -74,7 +76,9 @@ class LossProgress:
         engine.add_event_handler(Events.ITERATION_STARTED, self)
 
     def __call__(self, engine: Trainer) -> None:
-        set_progress(self.loss, min(1.0, (engine.state.iteration - 1) / (self.epochs * engine.state.epoch_length)))
+        if self.loss is not None:
+            past = (engine.state.iteration - 1) / engine.state.epoch_length - self.start
+            set_progress(self.loss, min(max(past / self.epochs, 0.0), 1.0) if self.epochs else 1.0)
 
 
 class AverageBuffers:

@@ -35,12 +35,16 @@ class Scheduled(nn.Module):
 
 
 class Averaging(nn.Module):
-    """Reduce the entries of one part of a loss to a value per item, independent of the item's batch mates."""
+    """
+    Reduce the entries of one part of a loss to a value per item, independent of the item's batch mates.
+
+    It must be linear in the values: f that share their entries are summed before it.
+    """
 
     def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """
         Args:
-            values: BK[HWD], the loss of every entry.
+            values: BK[HWD], the loss of every entry, finite also where it does not count.
             mask: BK[HWD], the entries that count; a boolean, or a weight between 0 and 1.
 
         Returns:
@@ -55,8 +59,8 @@ class Averaging(nn.Module):
 
 def masked_sum(values: torch.Tensor, mask: torch.Tensor, start_dim: int = 1) -> torch.Tensor:
     """Sum the entries over all dimensions from ``start_dim``; what is masked out has no value and no gradient."""
-    kept = torch.where(mask, values, 0.0) if mask.dtype == torch.bool else values * mask
-    return kept.flatten(start_dim).sum(start_dim)
+    # all values are finite, so a product will do, which is several times faster than torch.where on a CPU
+    return (values * mask.to(values.dtype)).flatten(start_dim).sum(start_dim)
 
 
 class SumMean(Averaging):

@@ -9,7 +9,7 @@ from torch import nn
 
 from .averaging import Averaging, make_averaging
 from .probabilities import LogProbabilities
-from .terms import NEGATIVE, POSITIVE, Part
+from .terms import NEGATIVE, POSITIVE, Part, joined
 
 __all__ = ["COMBINATIONS", "CompatibleLoss"]
 
@@ -96,7 +96,7 @@ class CompatibleLoss(nn.Module):
             ("negative", self.negative, self.negative_weight, self.averaging),
         ):
             if parts:
-                per_item = torch.stack([average(*part(prob, candidates)) for part in parts])
+                per_item = torch.stack([average(*part(prob, candidates)) for part in joined(parts)])
                 terms[name] = weight * per_item.sum(0).mean()
         return terms
 

@@ -10,7 +10,7 @@ from torch import nn
 from .averaging import Averaging, make_averaging
 from .compatible import COMBINATIONS, CompatibleLoss
 from .probabilities import LogProbabilities
-from .terms import POINTWISE_NEGATIVE, PointwiseNegative
+from .terms import POINTWISE_NEGATIVE, Pointwise, summed
 
 __all__ = ["ConditionalCompatibleLoss", "PriorLoss"]
 
@@ -31,7 +31,7 @@ class PriorLoss(nn.Module):
     def __init__(
         self,
         num_classes: int,
-        negative: Sequence[str | PointwiseNegative] = ("ce",),
+        negative: Sequence[str | Pointwise] = ("ce",),
         averaging: str | Averaging = "anneal",
     ) -> None:
         super().__init__()
@@ -67,10 +67,8 @@ class PriorLoss(nn.Module):
             inside, outside = (
                 (inside * cond_known, outside * cond_known) if soft else (inside & cond_known, outside & cond_known)
             )
-        loss = prob.log.new_zeros(())
-        for f_n in self.negative:
-            loss = loss + (self.averaging(f_n(cap), outside) + self.averaging(f_n(delta), inside)).mean()
-        return loss
+        of_cap, of_delta = (summed(self.negative, share) for share in (cap, delta))
+        return (self.averaging(of_cap, outside) + self.averaging(of_delta, inside)).mean()
 
 
 class ConditionalCompatibleLoss(nn.Module):

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 
-from .log_space import LogAdd, LogNot
+from .log_space import LogAdd, LogNot, LogSum
 
 __all__ = ["LogProbabilities", "class_probabilities"]
 
@@ -93,8 +93,7 @@ class LogProbabilities:
         Returns:
             shape B1[HWD].
         """
-        floor = torch.finfo(self.log.dtype).min / 2  # finite, so that an empty set has a zero gradient and not nan
-        return torch.where(members, self.log, floor).logsumexp(dim=1, keepdim=True)
+        return LogSum.apply(self.log, members.to(self.log.dtype))
 
 
 class ShareProbabilities(LogProbabilities):

@@ -1,8 +1,8 @@
 """Positive and negative parts of the losses, Eq. 11-18.
 
-Every part maps class probabilities and candidate sets to a value per entry and the mask of the entries it applies to;
-how the entries are averaged is a separate choice (:mod:`dcl_monai.losses.averaging`). In the paper's notation the mask
-of L_P is [y_ij = 1], that of L_N is [y_ij = 0].
+Every part is a function f of probabilities (f_P or f_N) at certain entries: it maps class probabilities and candidate
+sets to a value per entry and the mask of the entries it applies to. How the entries are averaged is a separate choice
+(:mod:`dcl_monai.losses.averaging`). In the paper's notation the mask of L_P is [y_ij = 1], that of L_N is [y_ij = 0].
 
 Two misprints of the paper are mended here. Eq. 15: both terms carry a minus sign. Eq. 17-18: the merged term at
 annotated voxels sums over the classes outside the voxel's candidate set; over c_q, as printed, it would punish the true
@@ -11,7 +11,7 @@ class. The merged terms count once per voxel, not once per class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -20,13 +20,79 @@ from dcl_monai.candidates import known_positive
 
 from .probabilities import LogProbabilities
 
-__all__ = ["NEGATIVE", "POINTWISE_NEGATIVE", "POSITIVE", "Part", "PointwiseNegative"]
+__all__ = [
+    "NEGATIVE",
+    "POINTWISE_NEGATIVE",
+    "POSITIVE",
+    "Entries",
+    "Part",
+    "Pointwise",
+    "PointwisePart",
+    "joined",
+    "summed",
+]
 
 Part: TypeAlias = Callable[[LogProbabilities, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """``part(prob, candidates) -> values, mask``, with candidates BN[HWD] boolean, values and mask BK[HWD]."""
 
-PointwiseNegative: TypeAlias = Callable[[LogProbabilities], torch.Tensor]
-"""f_N(p, 0) of every probability: zero at p = 0 and growing."""
+Entries: TypeAlias = Callable[[LogProbabilities, torch.Tensor], tuple[LogProbabilities, torch.Tensor]]
+"""``entries(prob, candidates) -> chosen, mask``: what a part is about, BK[HWD], and which of it counts."""
+
+Pointwise: TypeAlias = Callable[[LogProbabilities], torch.Tensor]
+"""f_P(p, 1) of every probability, zero at p = 1 and falling; or f_N(p, 0), zero at p = 0 and growing."""
+
+
+class PointwisePart:
+    """
+    A part of the loss: f_P or f_N at some entries.
+
+    Args:
+        entries: the probabilities it is about.
+        *functions: f_P or f_N; of several, the sum.
+    """
+
+    def __init__(self, entries: Entries, *functions: Pointwise) -> None:
+        self.entries = entries
+        self.functions = functions
+
+    def __call__(self, prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """See :data:`Part`."""
+        chosen, mask = self.entries(prob, candidates)
+        return summed(self.functions, chosen), mask
+
+
+def summed(functions: Sequence[Pointwise], prob: LogProbabilities) -> torch.Tensor:
+    """The sum of several f of the same probabilities."""
+    first, *others = (f(prob) for f in functions)
+    for other in others:
+        first = first + other
+    return first
+
+
+def joined(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """
+    The same loss in fewer passes over the voxels: parts of the same entries become one.
+
+    Averages are linear in their values, so the average of the sum is the sum of the averages.
+    """
+    by_entries: dict[Entries, list[Pointwise]] = {}
+    own = []
+    for part in parts:
+        if isinstance(part, PointwisePart):
+            by_entries.setdefault(part.entries, []).extend(part.functions)
+        else:
+            own.append(part)
+    return *(PointwisePart(entries, *functions) for entries, functions in by_entries.items()), *own
+
+
+def positive_ce(prob: LogProbabilities) -> torch.Tensor:
+    """f_P of cross entropy: -log p."""
+    return -prob.log
+
+
+def positive_dice(prob: LogProbabilities) -> torch.Tensor:
+    """f_P of Dice: 1 - 2p / (1 + p)."""
+    return (1.0 - prob.prob) / (1.0 + prob.prob)
 
 
 def negative_ce(prob: LogProbabilities) -> torch.Tensor:
@@ -44,71 +110,58 @@ def negative_log1p(prob: LogProbabilities) -> torch.Tensor:
     return torch.log1p(prob.prob)
 
 
-def ce_positive(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 11: -log y where y = 1."""
-    return -prob.log, known_positive(candidates)
+def known(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:
+    """Entries of Eq. 11 and 13: y where y = 1, the class of a voxel that is known."""
+    return prob, known_positive(candidates)
 
 
-def ce_negative(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 12: -log(1 - y) where y = 0."""
-    return negative_ce(prob), ~candidates
+def outside(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:
+    """Entries of Eq. 12 and 14: y where y = 0, every class that a voxel is known not to have."""
+    return prob, ~candidates
 
 
-def dice_positive(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 13: 1 - 2y / (1 + y) where y = 1."""
-    return (1.0 - prob.prob) / (1.0 + prob.prob), known_positive(candidates)
+def merged(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:
+    """Entries of Eq. 15-16, target adaptive: the candidates of a voxel, merged, where any class is excluded."""
+    return LogProbabilities(prob.log_sum(candidates)), ~candidates.all(dim=1, keepdim=True)
 
 
-def dice_negative(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 14: 2y / (1 + y) where y = 0."""
-    return negative_dice(prob), ~candidates
-
-
-def ta_ce(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 15, target adaptive: -log of the summed probability of the candidates, once per voxel that excludes any."""
-    return -prob.log_sum(candidates), ~candidates.all(dim=1, keepdim=True)
-
-
-def ta_dice(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 16, target adaptive in Dice form: 1 - 2P / (1 + P) for the summed probability P of the candidates."""
-    merged = (prob.prob * candidates).sum(dim=1, keepdim=True)
-    return (1.0 - merged) / (1.0 + merged), ~candidates.all(dim=1, keepdim=True)
-
-
-def excluded(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+class Excluded(LogProbabilities):
     """
-    Entries of the exclusive loss: every excluded class, and all of them merged where the voxel's class is known.
+    Entries of Eq. 17-18, exclusive: every excluded class, and all of them merged where the voxel's class is known.
 
-    Returns:
-        the probabilities and the mask of the entries, both B(m + 1)[HWD].
+    Their logs are not needed.
+
+    Args:
+        prob: the probabilities, B(m + 1)[HWD].
     """
-    merged = (prob.prob * ~candidates).sum(dim=1, keepdim=True)
+
+    def __init__(self, prob: torch.Tensor) -> None:
+        self.prob = prob
+
+
+def excluded(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:
+    """See :class:`Excluded`."""
+    mask = ~candidates
+    together = (prob.prob * mask.to(prob.prob.dtype)).sum(dim=1, keepdim=True)
     is_known = candidates.sum(dim=1, keepdim=True) == 1
-    return torch.cat([prob.prob, merged], dim=1), torch.cat([~candidates, is_known], dim=1)
+    return Excluded(torch.cat([prob.prob, together], dim=1)), torch.cat([mask, is_known], dim=1)
 
 
-def ex_ce(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 17, exclusive: log(y + 1) where y = 0, and of their sum where the voxel's class is known."""
-    entries, mask = excluded(prob, candidates)
-    return torch.log1p(entries), mask
-
-
-def ex_dice(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eq. 18, exclusive in Dice form: 2y / (1 + y) where y = 0, and of their sum where the voxel's class is known."""
-    entries, mask = excluded(prob, candidates)
-    return 2.0 * entries / (1.0 + entries), mask
-
-
-POSITIVE: dict[str, Part] = {"ce": ce_positive, "dice": dice_positive, "ta_ce": ta_ce, "ta_dice": ta_dice}
+POSITIVE: dict[str, PointwisePart] = {
+    "ce": PointwisePart(known, positive_ce),  # Eq. 11
+    "dice": PointwisePart(known, positive_dice),  # Eq. 13
+    "ta_ce": PointwisePart(merged, positive_ce),  # Eq. 15
+    "ta_dice": PointwisePart(merged, positive_dice),  # Eq. 16
+}
 """Positive parts L_P by name."""
 
-NEGATIVE: dict[str, Part] = {"ce": ce_negative, "dice": dice_negative, "ex_ce": ex_ce, "ex_dice": ex_dice}
+NEGATIVE: dict[str, PointwisePart] = {
+    "ce": PointwisePart(outside, negative_ce),  # Eq. 12
+    "dice": PointwisePart(outside, negative_dice),  # Eq. 14
+    "ex_ce": PointwisePart(excluded, negative_log1p),  # Eq. 17
+    "ex_dice": PointwisePart(excluded, negative_dice),  # Eq. 18
+}
 """Negative parts L_N by name."""
 
-POINTWISE_NEGATIVE: dict[str, PointwiseNegative] = {
-    "ce": negative_ce,
-    "dice": negative_dice,
-    "ex_ce": negative_log1p,
-    "ex_dice": negative_dice,
-}
+POINTWISE_NEGATIVE: dict[str, Pointwise] = {name: part.functions[0] for name, part in NEGATIVE.items()}
 """f_N of every negative part, which the prior loss (Eq. 7) takes over."""

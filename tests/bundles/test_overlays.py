@@ -12,6 +12,7 @@ from monai.utils import set_determinism
 
 from dcl_monai.data.datalist import decided_classes
 from dcl_monai.handlers import GradientRatio
+from dcl_monai.losses.terms import NEGATIVE, POSITIVE
 
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, PAPER = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
@@ -42,13 +43,13 @@ EXPECTED = {
     "compile.json": (FULL, True, True, 1),
 }
 PARTS = {
-    "losses/ce.json": (("ce_positive",), ("ce_negative",)),
-    "losses/ce_dice.json": (("ce_positive", "dice_positive"), ("ce_negative", "dice_negative")),
+    "losses/ce.json": (("ce",), ("ce",)),
+    "losses/ce_dice.json": (("ce", "dice"), ("ce", "dice")),
     "losses/mmee.json": (("ta_ce", "ta_dice"), ("ex_ce", "ex_dice")),
-    "ablation/2.json": (("ce_positive",), ()),
-    "ablation/3.json": (("ce_positive",), ("ce_negative",)),
-    "baselines/unet_p.json": (("ce_positive",), ()),
-    "baselines/ce_dice.json": (("ce_positive", "dice_positive"), ()),
+    "ablation/2.json": (("ce",), ()),
+    "ablation/3.json": (("ce",), ("ce",)),
+    "baselines/unet_p.json": (("ce",), ()),
+    "baselines/ce_dice.json": (("ce", "dice"), ()),
     "baselines/mmee.json": (("ta_ce", "ta_dice"), ("ex_ce", "ex_dice")),
 }
 # What the bundle's small settings would overwrite again, and the paper's network is too large for a test.
@@ -65,7 +66,8 @@ def stages_of(loss):
 
 
 def parts_of(loss):
-    return tuple(part.__name__ for part in loss.positive), tuple(part.__name__ for part in loss.negative)
+    names = [{part: name for name, part in parts.items()} for parts in (POSITIVE, NEGATIVE)]
+    return tuple(names[0][part] for part in loss.positive), tuple(names[1][part] for part in loss.negative)
 
 
 def averages_of(loss):

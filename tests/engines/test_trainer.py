@@ -233,6 +233,14 @@ class TestFill:
         primal = output["positive"] + output["negative"] + output["prior"] + output["fill"]
         torch.testing.assert_close(output["loss"], 0.8 * primal + 0.2 * output["dual"])
 
+    def test_dualnet_is_not_asked_once_the_filling_has_faded_out(self):
+        network, fill = tiny_net(conditional=False), FillLoss(CLASSES)
+        set_progress(fill, 1.0)
+        trainer = make_trainer(network, CompatibleLoss(CLASSES), [make_batch(False)], dual=True, fill_loss=fill)
+        trainer.dual_network.forward = None  # a call would fail
+        trainer.run()
+        assert "fill" not in trainer.state.output
+
     def test_not_in_stage_1(self):
         network = tiny_net(conditional=False)
         trainer = make_trainer(network, CompatibleLoss(CLASSES), [make_batch(False)], fill_loss=FillLoss(CLASSES))

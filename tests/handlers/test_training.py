@@ -9,7 +9,7 @@ from ignite.engine import Engine, Events
 from torch import nn
 
 from dcl_monai.handlers import BestModel, ClipGradients, EpochSeed, LossProgress, SaveNetwork
-from dcl_monai.losses import CompatibleLoss
+from dcl_monai.losses import CompatibleLoss, FillLoss
 from dcl_monai.networks import CompNet, DCLNet
 
 
@@ -51,6 +51,24 @@ def test_loss_progress_counts_iterations_of_stage_one():
     LossProgress(loss, epochs=2).attach(engine)
     engine.run([0, 1], max_epochs=3)
     assert seen == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+def test_loss_progress_of_stage_two():
+    fill = FillLoss(3)
+    seen = []
+    engine = Engine(lambda e, b: seen.append(fill.progress))
+    LossProgress(fill, epochs=2, start=1).attach(engine)
+    LossProgress(None, epochs=2).attach(engine)
+    engine.run([0, 1], max_epochs=4)
+    assert seen == [0.0, 0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+def test_loss_progress_without_a_first_stage():
+    loss = CompatibleLoss(3)
+    engine = Engine(lambda e, b: None)
+    LossProgress(loss, epochs=0).attach(engine)
+    engine.run([0])
+    assert loss.averaging.progress == 1.0
 
 
 def test_clip_gradients_before_the_step():

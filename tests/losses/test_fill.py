@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from dcl_monai.losses import FillLoss
+from dcl_monai.losses import FillLoss, set_progress
 
 
 def voxels(*rows: list[float]) -> torch.Tensor:
@@ -22,6 +22,22 @@ def test_hand_computed_value():
     # class 0 is excluded: the teacher's 0.3 and 0.2 become 0.6 and 0.4; two voxels divide the sum
     expected = 3.0 * -(0.6 * math.log(0.4) + 0.4 * math.log(0.4)) / 2
     assert float(FillLoss(3)(student.log(), teacher, candidates)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 1.0), (0.575, 0.5), (0.85, 0.0), (1.0, 0.0)])
+def test_it_fades_out(progress, share):
+    torch.manual_seed(0)
+    candidates = torch.ones(1, 3, 5, dtype=torch.bool)
+    teacher, logits = torch.rand(1, 3, 5).softmax(1), torch.randn(1, 3, 5)
+    fading, full = FillLoss(3), FillLoss(3)
+    set_progress(fading, progress)
+    assert fading.weight == pytest.approx(3.0 * share)
+    torch.testing.assert_close(fading(logits, teacher, candidates), share * full(logits, teacher, candidates))
+
+
+def test_bad_course_is_refused():
+    with pytest.raises(ValueError, match=r"fade before it ends: start=0\.9, end=0\.5"):
+        FillLoss(3, start=0.9, end=0.5)
 
 
 def test_nothing_is_taught_where_the_class_is_known_or_the_teacher_gives_the_candidates_nothing():

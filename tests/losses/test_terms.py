@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from dcl_monai.losses import (
+    BalancedMean,
     CompatibleLoss,
     ConditionalCompatibleLoss,
     LogProbabilities,
     PriorLoss,
+    SumMean,
     class_probabilities,
 )
-from dcl_monai.losses.terms import NEGATIVE, POINTWISE_NEGATIVE, POSITIVE
+from dcl_monai.losses.terms import NEGATIVE, POINTWISE_NEGATIVE, POSITIVE, joined
 
 A, B, C, D = range(4)
 PROBABILITIES = [
@@ -117,6 +119,25 @@ def test_pointwise_negative(name, f_n):
     values = POINTWISE_NEGATIVE[name](LogProbabilities(voxels(PROBABILITIES).log()))
     expected = voxels([[f_n(p) for p in row] for row in PROBABILITIES])
     torch.testing.assert_close(values, expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "passes"), [(("ce", "dice"), 1), (("ex_ce", "ex_dice"), 1), (("ce", "ex_ce", "dice"), 2)]
+)
+@pytest.mark.parametrize("average", [SumMean(), BalancedMean()])
+def test_joined_parts_are_the_same_loss(names, passes, average):
+    args = LogProbabilities(voxels(PROBABILITIES).log()), candidates(SETS)
+    parts = [NEGATIVE[name] for name in names]
+    fewer = joined(parts)
+    assert len(fewer) == passes
+    torch.testing.assert_close(sum(average(*p(*args)) for p in fewer), sum(average(*p(*args)) for p in parts))
+
+
+def test_parts_of_ones_own_stay_apart():
+    def own(prob, candidates):
+        return prob.prob**2, ~candidates
+
+    assert joined([own, NEGATIVE["ce"], own])[1:] == (own, own)
 
 
 def test_weighted_sum_of_parts():
