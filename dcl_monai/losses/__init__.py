@@ -7,6 +7,7 @@ from .deep_supervision import DeepSupervision
 from .fill import FillLoss
 from .prior import ConditionalCompatibleLoss, PriorLoss
 from .probabilities import LogProbabilities, class_probabilities
+from .region import RegionDiceLoss
 from .staged import StagedLoss
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "IgnoreDiceCELoss",
     "LogProbabilities",
     "PriorLoss",
+    "RegionDiceLoss",
     "StagedLoss",
     "SumMean",
     "class_probabilities",

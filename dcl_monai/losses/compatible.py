@@ -9,6 +9,7 @@ from torch import nn
 
 from .averaging import Averaging, make_averaging
 from .probabilities import LogProbabilities
+from .region import RegionDiceLoss
 from .terms import NEGATIVE, POSITIVE, Part, joined
 
 __all__ = ["COMBINATIONS", "CompatibleLoss"]
@@ -39,6 +40,7 @@ class CompatibleLoss(nn.Module):
         negative_weight: a2.
         averaging: ``"anneal"`` (default), ``"balanced"``, ``"sum"``, or an
             :class:`~dcl_monai.losses.averaging.Averaging`.
+        region_weight: weight of the Dice of whole structures beside it (:class:`~dcl_monai.losses.RegionDiceLoss`).
 
     Raises:
         ValueError: for a name that does not exist, or when there is no part at all.
@@ -59,6 +61,7 @@ class CompatibleLoss(nn.Module):
         positive_weight: float = 1.0,
         negative_weight: float = 1.0,
         averaging: str | Averaging = "anneal",
+        region_weight: float = 0.0,
     ) -> None:
         super().__init__()
         if combination not in COMBINATIONS:
@@ -72,6 +75,8 @@ class CompatibleLoss(nn.Module):
         self.positive_weight = positive_weight
         self.negative_weight = negative_weight
         self.averaging = make_averaging(averaging)
+        self.region = RegionDiceLoss(num_classes)
+        self.region_weight = region_weight
 
     def terms(self, logits: torch.Tensor, candidates: torch.Tensor) -> dict[str, torch.Tensor]:
         """
@@ -82,7 +87,7 @@ class CompatibleLoss(nn.Module):
             candidates: boolean Bm[HWD], the candidate sets.
 
         Returns:
-            ``{"positive": scalar, "negative": scalar}``.
+            ``{"positive": scalar, "negative": scalar}``, and ``"region"`` if it has a weight.
         """
         return self.of_probabilities(LogProbabilities.of_classes(logits, self.num_classes), candidates)
 
@@ -98,6 +103,8 @@ class CompatibleLoss(nn.Module):
             if parts:
                 per_item = torch.stack([average(*part(prob, candidates)) for part in joined(parts)])
                 terms[name] = weight * per_item.sum(0).mean()
+        if self.region_weight:
+            terms["region"] = self.region_weight * self.region.of_probabilities(prob, candidates)
         return terms
 
     def forward(self, logits: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:

@@ -80,6 +80,7 @@ class ConditionalCompatibleLoss(nn.Module):
         combination: see :class:`~dcl_monai.losses.CompatibleLoss`.
         prior_weight: w; at 0 the prior is left out (row #4 of the ablation).
         averaging: see :class:`~dcl_monai.losses.CompatibleLoss`.
+        region_weight: see :class:`~dcl_monai.losses.CompatibleLoss`.
     """
 
     def __init__(
@@ -88,10 +89,11 @@ class ConditionalCompatibleLoss(nn.Module):
         combination: str = "ce",
         prior_weight: float = 1.0,
         averaging: str | Averaging = "anneal",
+        region_weight: float = 0.0,
     ) -> None:
         super().__init__()
         self.num_classes = num_classes
-        self.compatible = CompatibleLoss(num_classes, combination, averaging=averaging)
+        self.compatible = CompatibleLoss(num_classes, combination, averaging=averaging, region_weight=region_weight)
         self.prior = PriorLoss(num_classes, COMBINATIONS[combination][1], averaging=averaging)
         self.prior_weight = prior_weight
 
@@ -103,7 +105,7 @@ class ConditionalCompatibleLoss(nn.Module):
         cond_known: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
         """
-        The weighted terms ``positive``, ``negative`` and ``prior``, whose sum is the loss.
+        The weighted terms ``positive``, ``negative``, ``region`` and ``prior``, whose sum is the loss.
 
         Args:
             logits: B(2m)[HWD], intersections then extras.

@@ -49,10 +49,12 @@ RECIPES: dict[str, Recipe] = {
     "prior": single_stage("ablation/5.json"),
     "dcl_ce": Recipe(("ablation/6.json",)),
     # step by step to the default of the bundles: DualNet also fills what nobody drew, conditions are compared by their
-    # features, stage 2 has a loss of its own; and filling without conditions
-    "channels": Recipe(("losses/ce.json", "channels.json")),
-    "propagation": Recipe(("losses/ce.json",)),
+    # features, stage 2 has a loss of its own, Dice of whole structures; and what of it needs no conditions
+    "channels": Recipe(("losses/ce.json", "channels.json"), {"region_weight": 0.0}),
+    "propagation": Recipe(("losses/ce.json",), {"region_weight": 0.0}),
+    "staged": Recipe(settings={"region_weight": 0.0}),
     "dcl": Recipe(),
+    "region": single_stage("region.json"),
     "self_training": Recipe(("self_training.json",)),
     # other losses
     "dcl_ce_dice": Recipe(("ablation/6.json", "losses/ce_dice.json")),

@@ -60,8 +60,10 @@ STUDIES: dict[str, Study] = {
             Row("dcl_ce", "#6", "prior", marks="nxrd"),
             Row("channels", "with filling", "dcl_ce", group="ours", marks="nxrdf"),
             Row("propagation", "conditions compared", "channels", marks="nxrdfa"),
-            Row("dcl", "the default", "propagation", marks="nxrdfam"),
-            Row("self_training", "filling without conditions", "dcl", marks="nfm"),
+            Row("staged", "MMEE in stage 2", "propagation", marks="nxrdfam"),
+            Row("dcl", "the default", "staged", marks="nxrdfamg"),
+            Row("self_training", "the default without conditions", "dcl", marks="nfmg"),
+            Row("region", "#3 with Dice of structures", "compatible_ce", marks="ng"),
         ),
         (
             ("c", "L_ce"),
@@ -73,6 +75,7 @@ STUDIES: dict[str, Study] = {
             ("f", "fill"),
             ("a", "compared"),
             ("m", "MMEE later"),
+            ("g", "region"),
         ),
     ),
     "sensitivity": Study(
@@ -109,6 +112,7 @@ STUDIES: dict[str, Study] = {
             Row("nnunet_ignore", "nnU-Net-style ignore", "dcl"),
             Row("compatible_ce", "compatible CE", "dcl"),
             Row("mmee", "MMEE", "dcl"),
+            Row("region", "compatible CE, Dice of structures", "dcl"),
             Row("pseudo", "pseudo-labelling", "dcl"),
             Row("self_training", "compatible self-training", "dcl"),
             Row("dcl_ce", "DCL_ce", "dcl"),

@@ -16,7 +16,7 @@ from dcl_monai.losses.terms import NEGATIVE, POSITIVE
 
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, PAPER = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
-FULL = PAPER | {"fill", "propagation"}
+FULL = PAPER | {"fill", "propagation", "region"}
 
 # overlay -> terms of the loss, conditions used, DualNet in stage 2, annotated classes per training image
 EXPECTED = {
@@ -35,8 +35,9 @@ EXPECTED = {
     "baselines/unet_f_few.json": (COMPATIBLE, False, False, 4),
     "baselines/mmee.json": (COMPATIBLE, False, False, 1),
     "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
-    "channels.json": (PAPER | {"fill"}, True, True, 1),
-    "self_training.json": (COMPATIBLE | {"fill"}, False, True, 1),
+    "channels.json": (PAPER | {"fill", "region"}, True, True, 1),
+    "region.json": (COMPATIBLE | {"region"}, False, False, 1),
+    "self_training.json": (COMPATIBLE | {"fill", "region"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
     "paper.json": (PAPER, True, True, 1),
     "channels_last.json": (FULL, True, True, 1),
