@@ -6,6 +6,7 @@ from .checkpoint import RunCheckpoint
 from .dice_table import DiceTable
 from .history import History
 from .partial_dice import PartialMeanDice
+from .parts import SingleParts, largest_parts
 from .served import FreezeStatistics, UpdateServedModel
 from .stages import BestModel, DCLEvents, DualWeightAverage, DualWeightSync, StageSwitch
 from .training import AverageBuffers, ClipGradients, EpochSeed, LossProgress, SaveNetwork
@@ -30,7 +31,9 @@ __all__ = [
     "SaveNetwork",
     "SavePredictions",
     "ShuffleConditions",
+    "SingleParts",
     "StageSwitch",
     "SurfaceTable",
     "UpdateServedModel",
+    "largest_parts",
 ]

@@ -29,7 +29,8 @@ def load_model(path: str | Path) -> dict[str, Any]:
 
     Returns:
         ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size``, ``intensity``
-        (``clip``, ``mean`` and ``std``, or ``None``; older models have none) and ``network``, the arguments of
+        (``clip``, ``mean`` and ``std``, or ``None``; older models have none), ``single_parts`` (the classes of which
+        the largest part alone is kept; may be missing) and ``network``, the arguments of
         :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
 
     Raises:
@@ -145,6 +146,8 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         and all(isinstance(value, kind) for name, kind in kinds.items() for value in settings[name])
         and isinstance(settings.get("network"), Mapping)
         and _is_intensity(settings.get("intensity"))
+        and isinstance(settings.get("single_parts", []), list)
+        and all(name in settings["classes"][1:] for name in settings.get("single_parts", []))
         and settings["network"].get("num_classes") == len(settings["classes"])
         and _is_harmless(settings["network"])
     ):

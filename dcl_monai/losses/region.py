@@ -16,11 +16,11 @@ class RegionDiceLoss(nn.Module):
     """
     Soft Dice loss of every class that an item decides at all its voxels, and of its complement.
 
-    Whoever drew the right ventricle of an image said of every voxel whether it belongs to it: its Dice is known although
-    the other structures are not. Whoever drew the background drew the outline of all structures together: hence the
-    complement. Unlike Eq. 13-14 and 16, which are Dice of single voxels, it weighs a structure by its size, so that
-    small ones count as much as large ones from the first step to the last. It is not a loss of the paper; it is
-    compatible in the sense of Definition 1.
+    Whoever drew the right ventricle of an image said of every voxel whether it belongs to it: its Dice is known
+    although the other structures are not. Whoever drew the background drew the outline of all structures together:
+    hence the complement. Unlike Eq. 13-14 and 16, which are Dice of single voxels, it weighs a structure by its size,
+    so that small ones count as much as large ones from the first step to the last. It is not a loss of the paper; it
+    is compatible in the sense of Definition 1.
 
     Sums run over the batch (nnU-Net's "batch Dice"): slices without the structure say little on their own.
 

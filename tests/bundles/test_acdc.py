@@ -19,6 +19,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
+from skimage import measure
 
 from dcl_monai.data import acdc_document
 from dcl_monai.utils.errors import find_user_error
@@ -82,6 +83,7 @@ class TestTraining:
         assert "DualNet" in log or "both networks start from stage 1's best" in log
         last = log.strip().splitlines()[-1]
         assert "model.pt" in last
+        assert "structures of which the largest part alone is kept, by Dice of validation patients: " in log
         assert "next: python -m monai.bundle run" in last
 
     def test_model_carries_weights_and_bank(self, trained):
@@ -89,6 +91,7 @@ class TestTraining:
         state = torch.load(output / "model.pt", weights_only=True)["model"]
         assert state["bank.images"].shape == (4, 3, 1, 40, 40)
         assert state["bank.valid"].all()
+        assert "single_parts" in torch.load(output / "model.pt", weights_only=True)["settings"]
         assert all(value.isfinite().all() for value in state.values() if value.is_floating_point())
 
     @pytest.mark.parametrize("after", [1, 3], ids=["stage 1", "stage 2"])
@@ -292,6 +295,33 @@ class TestBundle:
         np.testing.assert_allclose(mask.affine, image.affine, atol=1e-4)
         assert mask.get_data_dtype() == np.uint8
         assert set(np.unique(mask.dataobj)) <= {0, 1, 2, 3}
+
+    def test_inference_keeps_the_largest_part_of_the_structures_that_the_model_names(
+        self, trained, synthetic_acdc, tmp_path
+    ):
+        output, _ = trained
+        parts = {}
+        for names in ([], ["RV", "LV"]):
+            content = torch.load(output / "model.pt", weights_only=True)
+            content["settings"]["single_parts"] = names
+            folder = tmp_path / "-".join(["of", *names])
+            folder.mkdir()
+            torch.save(content, folder / "model.pt")
+            done = run(
+                "bundles/acdc/configs/inference.json",
+                run_id=None,
+                dataset_dir=str(synthetic_acdc / "patient001"),
+                output_dir=str(folder),
+                model_file=str(folder / "model.pt"),
+            )
+            assert done.returncode == 0, done.stderr[-3000:]
+            masks = [np.asarray(nib.load(path).dataobj) for path in sorted(folder.glob("*.nii.gz"))]
+            parts[len(names)] = [
+                [measure.label(mask == label, return_num=True)[1] for label in (1, 2, 3)] for mask in masks
+            ]
+        assert all(rv <= 1 and lv <= 1 for rv, _, lv in parts[2])
+        assert [myo for _, myo, _ in parts[2]] == [myo for _, myo, _ in parts[0]]
+        assert max(max(rv, lv) for rv, _, lv in parts[0]) > 1, "a network trained for seconds leaves stray parts"
 
 
 class TestBadInput:

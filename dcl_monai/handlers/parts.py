@@ -1,0 +1,84 @@
+"""Which structures are one piece: stray parts of a prediction are dropped where that helped validation patients."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from ignite.engine import Engine, Events
+from monai.handlers import from_engine
+from monai.transforms import KeepLargestConnectedComponent
+
+from .training import SaveNetwork
+
+__all__ = ["SingleParts", "largest_parts"]
+
+logger = logging.getLogger(__name__)
+
+
+def largest_parts(keys: Sequence[str] = ("pred", "label")) -> Callable[[Any], tuple[list[torch.Tensor], Any]]:
+    """
+    Output transform of a metric: predictions and labels of an engine, of each structure the largest part alone.
+
+    Args:
+        keys: of one-hot predictions, C[HWD] with the background first, and of labels.
+    """
+    keep = KeepLargestConnectedComponent(is_onehot=True)
+
+    def transform(output: Any) -> tuple[list[torch.Tensor], Any]:
+        predictions, labels = from_engine(list(keys))(output)
+        return [torch.as_tensor(keep(prediction.clone())) for prediction in predictions], labels  # it works in place
+
+    return transform
+
+
+class SingleParts:
+    """
+    Decide by validation patients for which structures the largest connected part alone is kept, as nnU-Net does, and
+    write the decision into the model file, whose inference keeps to it.
+
+    A structure that truly has several parts (both kidneys as one class) loses Dice by it, and is left as it is.
+
+    Args:
+        classes: names of all classes, background first.
+        save: writes the model file.
+        plain: metric of the predictions as they are; by class beside it, see
+            :class:`~dcl_monai.handlers.PartialMeanDice`.
+        single: the same with :func:`largest_parts`.
+    """
+
+    def __init__(
+        self, classes: Sequence[str], save: SaveNetwork, plain: str = "val_dice", single: str = "single_dice"
+    ) -> None:
+        self.classes = list(classes)
+        self.save = save
+        self.plain = plain
+        self.single = single
+        self.names: list[str] = []
+
+    @property
+    def labels(self) -> list[int]:
+        """The indices of the structures."""
+        return [self.classes.index(name) for name in self.names]
+
+    def attach(self, engine: Engine) -> None:
+        """
+        Args:
+            engine: an evaluator of validation patients with both metrics, run after training with the best weights.
+        """
+        engine.add_event_handler(Events.COMPLETED, self)
+
+    def __call__(self, engine: Engine) -> None:
+        metrics = engine.state.metrics
+        gains = {
+            name: metrics[f"{self.single}_{name}"] - metrics[f"{self.plain}_{name}"]
+            for name in self.classes[1:]
+            if f"{self.plain}_{name}" in metrics
+        }
+        self.names = [name for name, gain in gains.items() if gain > 0.0]
+        self.save.settings["single_parts"] = self.names
+        self.save(engine)
+        shown = ", ".join(f"{name} (+{gains[name]:.4f})" for name in self.names) or "none"
+        logger.info(f"structures of which the largest part alone is kept, by Dice of validation patients: {shown}.")
