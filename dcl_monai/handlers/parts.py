@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from ignite.engine import Engine, Events
 from monai.handlers import from_engine
 from monai.transforms import KeepLargestConnectedComponent
+
+from dcl_monai.utils.distributed import on_first_rank
 
 from .training import SaveNetwork
 
@@ -58,11 +60,6 @@ class SingleParts:
         self.single = single
         self.names: list[str] = []
 
-    @property
-    def labels(self) -> list[int]:
-        """The indices of the structures."""
-        return [self.classes.index(name) for name in self.names]
-
     def attach(self, engine: Engine) -> None:
         """
         Args:
@@ -70,13 +67,16 @@ class SingleParts:
         """
         engine.add_event_handler(Events.COMPLETED, self)
 
-    def __call__(self, engine: Engine) -> None:
-        metrics = engine.state.metrics
-        gains = {
+    def gains(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """What every structure that some patient shows gains by its largest part alone."""
+        return {
             name: metrics[f"{self.single}_{name}"] - metrics[f"{self.plain}_{name}"]
             for name in self.classes[1:]
             if f"{self.plain}_{name}" in metrics
         }
+
+    def __call__(self, engine: Engine) -> None:
+        gains = on_first_rank(self.gains)(engine.state.metrics)  # ranks may round differently
         self.names = [name for name, gain in gains.items() if gain > 0.0]
         self.save.settings["single_parts"] = self.names
         self.save(engine)

@@ -89,6 +89,7 @@ class FolderSegmenter:
         classes: class names, background first.
         pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
         spatial_size: size of that grid, for the report.
+        single_parts: names of the structures of which the postprocessing keeps the largest part alone, for the report.
         device: device of the network.
         num_sets: number of conditional sets to average over, see :func:`~dcl_monai.inferers.predict_sets`.
         save_probabilities: whether to write class probabilities.
@@ -108,6 +109,7 @@ class FolderSegmenter:
         classes: Sequence[str],
         pixdim: Sequence[float],
         spatial_size: Sequence[int],
+        single_parts: Sequence[str],
         device: torch.device,
         num_sets: int = 1,
         save_probabilities: bool | str = False,
@@ -124,6 +126,7 @@ class FolderSegmenter:
         self.classes = list(classes)
         self.pixdim = pixdim
         self.spatial_size = spatial_size
+        self.single_parts = single_parts
         self.device = device
         self.num_sets = num_sets
         maps = {"probabilities": as_bool(save_probabilities), "uncertainty": as_bool(save_uncertainty)}
@@ -190,6 +193,7 @@ class FolderSegmenter:
             "dataset_dir": str(self.dataset_dir.resolve()),
             "pixdim": list(self.pixdim),
             "spatial_size": list(self.spatial_size),
+            "single_parts": list(self.single_parts),
             "num_sets": self.num_sets,
             "maps": self.maps,
         }

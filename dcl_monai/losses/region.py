@@ -18,11 +18,12 @@ class RegionDiceLoss(nn.Module):
 
     Whoever drew the right ventricle of an image said of every voxel whether it belongs to it: its Dice is known
     although the other structures are not. Whoever drew the background drew the outline of all structures together:
-    hence the complement. Unlike Eq. 13-14 and 16, which are Dice of single voxels, it weighs a structure by its size,
-    so that small ones count as much as large ones from the first step to the last. It is not a loss of the paper; it
-    is compatible in the sense of Definition 1.
+    hence the complement. Unlike Eq. 13-14 and 16, which are Dice of single voxels, it divides by the size of a
+    structure, so that small ones count as much as large ones from the first step to the last. It is not a loss of the
+    paper; it is compatible in the sense of Definition 1.
 
-    Sums run over the batch (nnU-Net's "batch Dice"): slices without the structure say little on their own.
+    Sums run over the batch (nnU-Net's "batch Dice"): slices without the structure say little on their own. So an item's
+    loss depends on its batch mates, unlike that of the other terms, and several processes sum over their own batches.
 
     Args:
         num_classes: number of classes m.
@@ -45,7 +46,7 @@ class RegionDiceLoss(nn.Module):
     def of_probabilities(self, prob: LogProbabilities, candidates: torch.Tensor) -> torch.Tensor:
         """The same from class probabilities, for those who have them already."""
         inside = known_positive(candidates)
-        decided = (inside | ~candidates).flatten(2).all(2).to(prob.prob.dtype)  # Bm
+        decided = ((inside | ~candidates) & candidates.any(1, keepdim=True)).flatten(2).all(2).to(prob.prob.dtype)  # Bm
         p, y = prob.prob.flatten(2), inside.flatten(2).to(prob.prob.dtype)
         both, of_p, of_y = (p * y).sum(2), p.sum(2), y.sum(2)
         neither = p.shape[2] - of_p - of_y + both

@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 Part: TypeAlias = Callable[[LogProbabilities, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""``part(prob, candidates) -> values, mask``, with candidates BN[HWD] boolean, values and mask BK[HWD]."""
+"""``part(prob, candidates) -> values, mask``, with candidates BN[HWD] boolean, values and mask BK[HWD]; the values are
+finite also where the mask is not set."""
 
 Entries: TypeAlias = Callable[[LogProbabilities, torch.Tensor], tuple[LogProbabilities, torch.Tensor]]
 """``entries(prob, candidates) -> chosen, mask``: what a part is about, BK[HWD], and which of it counts."""
@@ -78,7 +79,7 @@ def joined(parts: Sequence[Part]) -> tuple[Part, ...]:
     by_entries: dict[Entries, list[Pointwise]] = {}
     own = []
     for part in parts:
-        if isinstance(part, PointwisePart):
+        if type(part) is PointwisePart:
             by_entries.setdefault(part.entries, []).extend(part.functions)
         else:
             own.append(part)

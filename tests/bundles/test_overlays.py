@@ -119,10 +119,17 @@ def test_stage_2_has_a_loss_of_its_own(parse, overlay):
     assert [parts_of(stage) for stage in stages_of(loss)] == [PARTS["losses/ce.json"], PARTS["losses/mmee.json"]]
 
 
-@pytest.mark.parametrize("overlay", ["ablation/6.json", "paper.json"])
+@pytest.mark.parametrize("overlay", ["ablation/4.json", "ablation/5.json", "ablation/6.json", "paper.json"])
 def test_the_paper_has_one_loss_throughout(parse, overlay):
     loss = parse(f"configs/{overlay}", **OVERRIDE.get(overlay, {})).get_parsed_content("loss")
     assert {parts_of(stage) for stage in stages_of(loss)} == {PARTS["losses/ce.json"]}
+
+
+@pytest.mark.parametrize("before", ["paper.json", "ablation/6.json"])
+@pytest.mark.parametrize("overlay", ["region.json", "self_training.json"])
+def test_dice_of_structures_whatever_came_before(parse, before, overlay):
+    loss = parse(f"configs/{before}", f"configs/{overlay}", **SMALL_PAPER).get_parsed_content("loss")
+    assert {stage.region_weight for stage in stages_of(loss)} == {1.0}
 
 
 def test_full_annotation_as_several_partial_images(parse):

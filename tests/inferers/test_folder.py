@@ -342,6 +342,7 @@ class TestContinuing:
     def test_other_settings_do_all_again(self, make, images):
         make().run()
         assert len(self.redone(make, save_probabilities="true")) == 3
+        assert len(self.redone(make, single_parts=["LV"])) == 3
 
     def test_changed_image_and_lost_output(self, make, folders, images):
         make().run()

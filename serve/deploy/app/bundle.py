@@ -19,6 +19,8 @@ EXPORT = (
     "python -m monai.bundle ckpt_export network_def --filepath models/model.ts --ckpt_file models/model.pt "
     "--meta_file configs/metadata.json --config_file configs/inference.json --key_in_ckpt model"
 )
+CONFIGURED = ("classes", "pixdim", "spatial_size", "single_parts", "model_file")
+"""What the configuration decides, by the model file where that is."""
 MAX_PACKED = 2**26
 """torch packs code only, some kilobytes; more is an attempt to fill the memory."""
 
@@ -64,7 +66,7 @@ def open_bundle(folder: Path, sha256: str = "") -> Bundle:
         modality = meta["network_data_format"]["inputs"]["image"]["modality"]
         parser = ConfigParser()
         parser.read_config(str(folder / "configs" / "inference.json"))
-        settings = {key: parser.get_parsed_content(key) for key in ("classes", "pixdim", "spatial_size", "model_file")}
+        settings = {key: parser.get_parsed_content(key) for key in CONFIGURED}
     except Exception as error:
         raise DataError(f"{folder}: cannot read its configuration ({one_line(error)}). Copy it anew.") from error
     check_fit(model, state, settings)
