@@ -200,6 +200,20 @@ def test_properties(bundle, kind, files, data, tmp_path, monkeypatch):
     assert workflow.check_properties() == []
 
 
+@pytest.mark.parametrize("bundle", [*SMALL, "acdc"])
+def test_every_dice_knows_the_unions(bundle):
+    """Or a set that is drawn in unions alone would end the training with an error."""
+
+    def metrics(entry):
+        children = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        own = [entry] if isinstance(entry, dict) and str(entry.get("_target_")).endswith("PartialMeanDice") else []
+        return own + [found for child in children for found in metrics(child)]
+
+    config = json.loads((ROOT / "bundles" / bundle / "configs" / "train.json").read_text(encoding="utf-8"))
+    assert len(metrics(config)) == 6
+    assert {metric.get("unions") for metric in metrics(config)} == {"$@data['unions']"}
+
+
 @every_bundle
 def test_same_ids_as_acdc(bundle):
     """What differs between the bundles is data, grid and network, and how 3D patches are drawn; nothing else."""
