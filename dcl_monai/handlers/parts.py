@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,20 +20,16 @@ __all__ = ["SingleParts", "largest_parts"]
 logger = logging.getLogger(__name__)
 
 
-def largest_parts(keys: Sequence[str] = ("pred", "label")) -> Callable[[Any], tuple[list[torch.Tensor], Any]]:
+def largest_parts(output: Any) -> tuple[list[torch.Tensor], Any]:
     """
-    Output transform of a metric: predictions and labels of an engine, of each structure the largest part alone.
+    Output transform of a metric: of each predicted structure the largest part alone, and the labels.
 
     Args:
-        keys: of one-hot predictions, C[HWD] with the background first, and of labels.
+        output: of an engine: items with ``pred``, one-hot C[HWD] with the background first, and ``label``.
     """
     keep = KeepLargestConnectedComponent(is_onehot=True)
-
-    def transform(output: Any) -> tuple[list[torch.Tensor], Any]:
-        predictions, labels = from_engine(list(keys))(output)
-        return [torch.as_tensor(keep(prediction.clone())) for prediction in predictions], labels  # it works in place
-
-    return transform
+    predictions, labels = from_engine(["pred", "label"])(output)
+    return [torch.as_tensor(keep(prediction.clone())) for prediction in predictions], labels  # it works in place
 
 
 class SingleParts:
@@ -46,33 +42,28 @@ class SingleParts:
     Args:
         classes: names of all classes, background first.
         save: writes the model file.
-        plain: metric of the predictions as they are; by class beside it, see
-            :class:`~dcl_monai.handlers.PartialMeanDice`.
-        single: the same with :func:`largest_parts`.
     """
 
-    def __init__(
-        self, classes: Sequence[str], save: SaveNetwork, plain: str = "val_dice", single: str = "single_dice"
-    ) -> None:
+    def __init__(self, classes: Sequence[str], save: SaveNetwork) -> None:
         self.classes = list(classes)
         self.save = save
-        self.plain = plain
-        self.single = single
         self.names: list[str] = []
 
     def attach(self, engine: Engine) -> None:
         """
         Args:
-            engine: an evaluator of validation patients with both metrics, run after training with the best weights.
+            engine: an evaluator of validation patients, run after training with the best weights. It has two
+                :class:`~dcl_monai.handlers.PartialMeanDice`: ``val_dice``, and ``single_dice`` with
+                :func:`largest_parts`.
         """
         engine.add_event_handler(Events.COMPLETED, self)
 
     def gains(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What every structure that some patient shows gains by its largest part alone."""
         return {
-            name: metrics[f"{self.single}_{name}"] - metrics[f"{self.plain}_{name}"]
+            name: metrics[f"single_dice_{name}"] - metrics[f"val_dice_{name}"]
             for name in self.classes[1:]
-            if f"{self.plain}_{name}" in metrics
+            if f"val_dice_{name}" in metrics
         }
 
     def __call__(self, engine: Engine) -> None:

@@ -24,6 +24,7 @@ class RegionDiceLoss(nn.Module):
 
     Sums run over the batch (nnU-Net's "batch Dice"): slices without the structure say little on their own. So an item's
     loss depends on its batch mates, unlike that of the other terms, and several processes sum over their own batches.
+    (:py:class:`monai.losses.MaskedDiceLoss` masks voxels for all classes alike; here each item has classes of its own.)
 
     Args:
         num_classes: number of classes m.

@@ -276,18 +276,17 @@ class TestBundle:
             encoding="utf-8"
         )
 
+    def segmented(self, images: Path, model: Path, output: Path) -> list[Path]:
+        """The files that folder inference writes."""
+        paths = {"dataset_dir": str(images), "output_dir": str(output), "model_file": str(model)}
+        done = run("bundles/acdc/configs/inference.json", run_id=None, **paths)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return sorted(output.glob("*.nii.gz"))
+
     def test_inference_keeps_the_geometry(self, trained, synthetic_acdc, tmp_path):
         """The model brings its settings along: grid, classes and network are not those of the bundle."""
         output, _ = trained
-        done = run(
-            "bundles/acdc/configs/inference.json",
-            run_id=None,
-            dataset_dir=str(synthetic_acdc / "patient001"),
-            output_dir=str(tmp_path),
-            model_file=str(output / "model.pt"),
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        segmentations = sorted(tmp_path.glob("*.nii.gz"))
+        segmentations = self.segmented(synthetic_acdc / "patient001", output / "model.pt", tmp_path)
         assert len(segmentations) == 2
         image = nib.load(synthetic_acdc / "patient001" / "patient001_frame01.nii.gz")
         mask = nib.load(segmentations[0])
@@ -307,15 +306,8 @@ class TestBundle:
             folder = tmp_path / "-".join(["of", *names])
             folder.mkdir()
             torch.save(content, folder / "model.pt")
-            done = run(
-                "bundles/acdc/configs/inference.json",
-                run_id=None,
-                dataset_dir=str(synthetic_acdc / "patient001"),
-                output_dir=str(folder),
-                model_file=str(folder / "model.pt"),
-            )
-            assert done.returncode == 0, done.stderr[-3000:]
-            masks = [np.asarray(nib.load(path).dataobj) for path in sorted(folder.glob("*.nii.gz"))]
+            segmentations = self.segmented(synthetic_acdc / "patient001", folder / "model.pt", folder)
+            masks = [np.asarray(nib.load(path).dataobj) for path in segmentations]
             parts[len(names)] = [
                 [measure.label(mask == label, return_num=True)[1] for label in (1, 2, 3)] for mask in masks
             ]

@@ -29,7 +29,7 @@ def case() -> dict[str, torch.Tensor]:
 
 
 def test_of_every_structure_the_largest_part(case):
-    (pred,), (label,) = largest_parts()([case])
+    (pred,), (label,) = largest_parts([case])
     assert torch.equal(pred[1].bool(), label[1])
     assert pred[2].sum() == 9
     assert torch.equal(pred[3].bool(), label[3])
@@ -55,7 +55,7 @@ def test_decided_by_dice(case, known):
             case["label"][index] = case["label"][0] = unknown
     engine = Engine(lambda engine, batch: [case])
     PartialMeanDice(CLASSES, output_transform=from_engine(["pred", "label"])).attach(engine, "val_dice")
-    PartialMeanDice(CLASSES, output_transform=largest_parts()).attach(engine, "single_dice")
+    PartialMeanDice(CLASSES, output_transform=largest_parts).attach(engine, "single_dice")
     save = Saved()
     rule = SingleParts(CLASSES, save)
     rule.attach(engine)
