@@ -84,7 +84,7 @@ class TestMemory:
 
 
 def test_counted_memory_decides():
-    """With the real count: volumes of 35 x 50 x 36, three classes, need more than 2 GB on a CPU, and are cut for 1.5."""
+    """With the real count: 35 x 50 x 36 with three classes needs more than 2 GB on a CPU, and is cut for 1.5."""
     plan = make_plan(fingerprint((35, 50, 36)), 1.5, "cpu")
     assert 0.7 * plan.budget < plan.memory <= plan.budget
     assert plan.topology.patch_size == (32, 40, 32)
