@@ -14,7 +14,7 @@ import torch
 from dcl_monai.networks import DCLNet
 from dcl_monai.utils import DataError
 
-__all__ = ["bank_sizes", "check_model", "load_model", "load_weights"]
+__all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weights"]
 
 BANK = ("bank.images", "bank.masks", "bank.valid", "bank.descriptors")
 
@@ -108,6 +108,31 @@ def load_weights(network: DCLNet, content: Mapping[str, Any], path: str | Path) 
         _check_bank(state, network.num_classes, path)
     network.load_state_dict(state, strict=False)
     return network
+
+
+def load_trained(network: DCLNet, path: str | Path, classes: Sequence[str]) -> DCLNet:
+    """
+    Load a model file into the network that a training configuration describes, for data of these classes.
+
+    Args:
+        network: the network.
+        path: the file, see :func:`load_model`.
+        classes: names of the data's classes, background first.
+
+    Returns:
+        the network.
+
+    Raises:
+        DataError: when the file cannot be used, or was trained for other classes.
+    """
+    content = load_model(path)
+    trained = content["settings"].get("classes", list(classes))
+    if trained != list(classes):
+        raise DataError(
+            f"{path}: draws {', '.join(trained)}, but the data has {', '.join(classes)}. Evaluate it on data with its "
+            "classes, by the same names in the same order."
+        )
+    return load_weights(network, content, path)
 
 
 def bank_sizes(network: DCLNet, classes: Sequence[str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 import torch
 
-from dcl_monai.inferers import check_model, load_model, load_weights
+from dcl_monai.inferers import check_model, load_model, load_trained, load_weights
 from dcl_monai.networks import CompNet, DCLNet
 from dcl_monai.utils import DataError
 
@@ -38,6 +38,14 @@ def test_plain_state_dict(tmp_path, conditional_net):
     content = load_model(tmp_path / "model.pt")
     assert content["settings"] == {}
     load_weights(network(), content, "model.pt")
+
+
+def test_evaluated_for_the_classes_it_was_trained_for(conditional_model, conditional_net):
+    loaded = load_trained(network(), conditional_model, ("background", "MYO", "LV"))
+    assert torch.equal(loaded.state_dict()["bank.images"], conditional_net.state_dict()["bank.images"])
+    for others in (["background", "LV", "MYO"], ["background", "MYO"]):
+        with pytest.raises(DataError, match=f"draws background, MYO, LV, but the data has {', '.join(others)}[.]"):
+            load_trained(network(), conditional_model, others)
 
 
 class TestDamaged:
