@@ -13,7 +13,7 @@ import torch
 __all__ = ["copy_atomic", "save_atomic", "write_atomic"]
 
 
-def replace_atomic(path: str | Path, write: Callable[[Path], None]) -> None:
+def replace_atomic(path: str | Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` write a file beside ``path`` and put it in place in one step."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

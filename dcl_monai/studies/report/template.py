@@ -152,7 +152,8 @@ test volumes and seeds. All rows are measured by the same pairs, rows with full 
 are slower by the clock than alone; CPU time is the fairer measure.</p>
 <p class="small">Made by dcl_monai {{ version }}; runs by
 {% for name, value in versions.items() %}{{ name }} {{ value }}{{ ", " if not loop.last }}{% endfor %}. The same tables
-as CSV and LaTeX: folder <code>report</code>; every measured volume: <code>report/cases.csv</code>.</p>
+as CSV and LaTeX, the plots as PNG: folder <code>report</code>; every measured volume:
+<code>report/cases.csv</code>.</p>
 </body>
 </html>
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ REFERENCES = ("dcl", "dcl_ce", "compatible_ce")
 
 def write_report(out: str | Path) -> Path:
     """
-    Write ``report.html``, one page with everything in it, and a folder ``report`` with its tables as CSV and LaTeX.
+    Write ``report.html``, one page with everything in it, and a folder ``report`` with its tables as CSV and LaTeX
+    and its plots, but not the pictures of patients, as PNG.
 
     Args:
         out: folder of a study.
@@ -46,14 +48,18 @@ def write_report(out: str | Path) -> Path:
     for table in tables:
         write_csv(table, out / "report" / f"{table.name}.csv")
         write_latex(table, out / "report" / f"{table.name}.tex")
+    cases, labels = [draw_cases(table, results) for table in tables], draw_labels(tables)
+    for table, plot in zip(tables, cases, strict=True):
+        write_plot(plot, out / "report" / f"{table.name}.png")
+    write_plot(labels, out / "report" / "labels.png")
     write_cases(results, out / "report" / "cases.csv")
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = page.from_string(PAGE).render(
         settings=settings,
         results=results,
         facts=facts(settings, results),
-        tables=[(table, draw_cases(table, results)) for table in tables],
-        labels=draw_labels(tables),
+        tables=list(zip(tables, cases, strict=True)),
+        labels=labels,
         surface=surface_table(results),
         vital=vital_table(results),
         audit=audit_table(results),
@@ -105,6 +111,11 @@ def facts(settings: StudySettings, results: StudyResults) -> list[tuple[str, str
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
     }
     return list(shared.items())
+
+
+def write_plot(plot: str, path: Path) -> None:
+    """Write a plot that is PNG in base64."""
+    replace_atomic(path, lambda temporary: temporary.write_bytes(b64decode(plot)))
 
 
 def write_cases(results: StudyResults, path: Path) -> None:

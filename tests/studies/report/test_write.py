@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from base64 import b64encode
 from html.parser import HTMLParser
 
 import pytest
@@ -129,6 +130,14 @@ def test_page_needs_nothing_else(report):
     assert "<script" not in text
     assert "http" not in text
     assert "@import" not in text
+
+
+def test_plots_are_files_too(report):
+    """Those of the page, but no picture of a patient."""
+    out, text = report
+    plots = {path.stem: b64encode(path.read_bytes()).decode() for path in (out / "report").glob("*.png")}
+    assert set(plots) == {*(path.stem for path in (out / "report").glob("*.tex")), "labels"}
+    assert all(f'"data:image/png;base64,{plot}"' in text for plot in plots.values())
 
 
 def test_page_tells_what_is_missing_and_missed(report):
