@@ -20,6 +20,8 @@ __all__ = ["AVERAGE", "ReportRow", "ReportTable", "fill_table", "number", "write
 AVERAGE = "average"
 ALPHA = 0.05
 NOTHING = "\N{EN DASH}"
+FULL = "unet_f"
+"""Recipe that all others are measured by: the same network and budget with all labels."""
 
 
 @dataclass
@@ -36,6 +38,7 @@ class ReportRow:
         labels: labels that annotators drew.
         cells: place -> mean over patients.
         seed_deviation: standard deviation of the average over the seeds, ``nan`` for one seed.
+        share: average in parts of that with all labels, ``nan`` without such a run.
         tests: place -> comparison with the row it is tested against.
         corrected: place -> p after Holm's correction.
         paper: place -> mean and standard deviation that the paper prints.
@@ -49,6 +52,7 @@ class ReportRow:
     labels: float
     cells: dict[str, Summary]
     seed_deviation: float
+    share: float
     tests: dict[str, Comparison] = field(default_factory=dict)
     corrected: dict[str, float] = field(default_factory=dict)
     paper: dict[str, tuple[float, float | None]] = field(default_factory=dict)
@@ -156,6 +160,9 @@ def make_row(
     task: str,
 ) -> ReportRow:
     """The numbers of a row, without its tests."""
+    cells = {place: summarize(list(values.values())) for place, values in patients.items()}
+    full = results.recipes.get(FULL)
+    best = summarize(list(full.by_patient(results.structures).values())).mean if full else math.nan
     return ReportRow(
         row=row,
         label=label,
@@ -163,8 +170,9 @@ def make_row(
         marks=[letter in row.marks for letter, _ in study.columns],
         seeds=len(found.runs),
         labels=found.mean_of(lambda run: run.labels()),
-        cells={place: summarize(list(values.values())) for place, values in patients.items()},
+        cells=cells,
         seed_deviation=summarize(found.seed_means(results.structures)).deviation,
+        share=cells[AVERAGE].mean / best if best else math.nan,
         paper=paper_scores(task, row.recipe),
     )
 

@@ -91,13 +91,14 @@ class="n">seeds</th>{% for place in table.places %}<th class="n">{{ place }}</th
 <p class="small">The average, how sure it is, and what the tests say of it:</p>
 <div class="wide"><table>
 <tr><th></th><th class="n">average</th><th class="n">95% interval</th><th class="n">SD of seeds</th>
+<th class="n">of all labels</th>
 <th>tested against</th><th class="n">difference</th><th class="n">patients</th><th class="n">p</th>
 <th class="n">p (Holm)</th></tr>
 {% for row in table.rows %}
 {% set overall = row.cells[average] %}
 <tr><td>{{ row.label }}</td><td class="n">{{ number(overall.mean) }}</td>
 <td class="n">{{ number(overall.low) }} to {{ number(overall.high) }}</td>
-<td class="n">{{ number(row.seed_deviation) }}</td>
+<td class="n">{{ number(row.seed_deviation) }}</td><td class="n">{{ number(row.share) }}</td>
 {% if average in row.tests %}
 {% set test = row.tests[average] %}
 <td>{{ table.label_of(row.row.against) }}</td><td class="n">{{ number(test.difference) }}</td>
