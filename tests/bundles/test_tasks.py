@@ -158,9 +158,9 @@ def test_evaluate_gives_the_table_of_the_training(trained, data, bundle, tmp_pat
         config_file=f"['{folder}/train.json','{folder}/evaluate.json']",
         dataset_dir=str(data[bundle]),
         output_dir=str(tmp_path),
-        model_file=str(trained[bundle] / "model.pt"),
-        **COMMON,
-        **SMALL[bundle],
+        model_file=str(trained[bundle] / "model.pt"),  # brings grid and network along
+        split=SMALL[bundle]["split"],
+        device=COMMON["device"],
     )
     assert (tmp_path / "test_dice.csv").read_text() == (trained[bundle] / "test_dice.csv").read_text()
 
