@@ -166,6 +166,25 @@ def test_evaluate_gives_the_table_of_the_training(trained, data, bundle, tmp_pat
 
 
 @every_bundle
+def test_relabelling_completes_the_labels_of_the_training(trained, data, bundle, tmp_path):
+    """The saved network has no heads of deep supervision, which the one that trains may have."""
+    run(
+        "run",
+        "relabelling",
+        config_file=f"['bundles/{bundle}/configs/train.json','configs/relabel.json']",
+        dataset_dir=str(data[bundle]),
+        output_dir=str(tmp_path),
+        model_file=str(trained[bundle] / "model.pt"),
+        **COMMON,
+        **SMALL[bundle],
+    )
+    training = json.loads((tmp_path / "pseudo" / "datalist.json").read_text(encoding="utf-8"))["training"]
+    labels = [np.asarray(nib.load(tmp_path / "pseudo" / item["label"]).dataobj) for item in training]
+    assert len(labels) == 8
+    assert all(set(np.unique(label)) <= set(range(len(CLASSES[bundle]))) for label in labels)
+
+
+@every_bundle
 def test_inference_keeps_the_geometry(trained, data, bundle, tmp_path):
     paths = {"dataset_dir": str(data[bundle]), "output_dir": str(tmp_path)}
     model = str(trained[bundle] / "model.pt")
