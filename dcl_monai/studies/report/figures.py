@@ -63,16 +63,20 @@ def draw_labels(tables: Sequence[ReportTable]) -> str:
         error = np.clip([[cell.mean - cell.low], [cell.high - cell.mean]], 0.0, None)
         axes.errorbar(row.labels, cell.mean, None if np.isnan(error).any() else error, fmt="o", capsize=2, alpha=0.8)
     low, high = axes.get_ylim()
-    for amount in {row.labels for row in rows.values()}:
+    amounts = {row.labels for row in rows.values()}
+    for amount in amounts:
+        # names stand to the right, but for the fewest labels, where those of the next amount may begin
+        left = amount == min(amounts) and len(amounts) > 1
         group = sorted((row.cells[AVERAGE].mean, name) for name, row in rows.items() if row.labels == amount)
         places = spread([mean for mean, _ in group], 0.045 * (high - low))
         for (mean, name), place in zip(group, places, strict=True):
             axes.annotate(
                 name,
                 (amount, mean),
-                xytext=(12, (place - mean) / (high - low) * 300),
+                xytext=(-12 if left else 12, (place - mean) / (high - low) * 300),
                 textcoords="offset points",
                 fontsize=8,
+                ha="right" if left else "left",
                 va="center",
                 arrowprops={"arrowstyle": "-", "color": "0.7", "shrinkA": 0},
             )
