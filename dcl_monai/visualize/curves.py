@@ -25,7 +25,7 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         rows: one per epoch, as :class:`dcl_monai.handlers.History` collects them.
         path: the PNG file.
     """
-    figure = Figure(figsize=(13, 3.8), layout="constrained")
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
     losses, dice, signs = figure.subplots(1, 3)
     columns = list(dict.fromkeys(name for row in rows for name in row))
 
@@ -77,7 +77,8 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=8)
+            # below, where it hides no curve
+            axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, frameon=False)
         else:
             axes.text(0.5, 0.5, "no conditions in this run", ha="center", color="0.5", transform=axes.transAxes)
     replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))
