@@ -149,35 +149,31 @@ def test_ckpt_export_equals_the_python_model(trained, bundle, tmp_path, monkeypa
             torch.testing.assert_close(scripted(image), network(image), atol=1e-5, rtol=0)
 
 
+def run_overlay(run_id: str, bundle: str, overlay: str, **override: object) -> None:
+    """Run something else than the training, by the training's configuration and an overlay."""
+    run("run", run_id, config_file=f"['bundles/{bundle}/configs/train.json','{overlay}']", **override)
+
+
+def paths_of(trained: dict[str, Path], data: dict[str, Path], bundle: str, output: Path) -> dict[str, str]:
+    """Options that name the data, the model of the training and where to write."""
+    model = trained[bundle] / "model.pt"
+    return {"dataset_dir": str(data[bundle]), "model_file": str(model), "output_dir": str(output)}
+
+
 @every_bundle
 def test_evaluate_gives_the_table_of_the_training(trained, data, bundle, tmp_path):
-    folder = f"bundles/{bundle}/configs"
-    run(
-        "run",
-        "evaluating",
-        config_file=f"['{folder}/train.json','{folder}/evaluate.json']",
-        dataset_dir=str(data[bundle]),
-        output_dir=str(tmp_path),
-        model_file=str(trained[bundle] / "model.pt"),  # brings grid and network along
-        split=SMALL[bundle]["split"],
-        device=COMMON["device"],
-    )
+    """The model file brings grid and network along."""
+    same = {"split": SMALL[bundle]["split"], "device": COMMON["device"]}
+    paths = paths_of(trained, data, bundle, tmp_path)
+    run_overlay("evaluating", bundle, f"bundles/{bundle}/configs/evaluate.json", **paths, **same)
     assert (tmp_path / "test_dice.csv").read_text() == (trained[bundle] / "test_dice.csv").read_text()
 
 
 @every_bundle
 def test_relabelling_completes_the_labels_of_the_training(trained, data, bundle, tmp_path):
     """The saved network has no heads of deep supervision, which the one that trains may have."""
-    run(
-        "run",
-        "relabelling",
-        config_file=f"['bundles/{bundle}/configs/train.json','configs/relabel.json']",
-        dataset_dir=str(data[bundle]),
-        output_dir=str(tmp_path),
-        model_file=str(trained[bundle] / "model.pt"),
-        **COMMON,
-        **SMALL[bundle],
-    )
+    paths = paths_of(trained, data, bundle, tmp_path)
+    run_overlay("relabelling", bundle, "configs/relabel.json", **paths, **COMMON, **SMALL[bundle])
     training = json.loads((tmp_path / "pseudo" / "datalist.json").read_text(encoding="utf-8"))["training"]
     labels = [np.asarray(nib.load(tmp_path / "pseudo" / item["label"]).dataobj) for item in training]
     assert len(labels) == 8
@@ -186,9 +182,8 @@ def test_relabelling_completes_the_labels_of_the_training(trained, data, bundle,
 
 @every_bundle
 def test_inference_keeps_the_geometry(trained, data, bundle, tmp_path):
-    paths = {"dataset_dir": str(data[bundle]), "output_dir": str(tmp_path)}
-    model = str(trained[bundle] / "model.pt")
-    run("run", config_file=f"bundles/{bundle}/configs/inference.json", model_file=model, **paths)
+    paths = paths_of(trained, data, bundle, tmp_path)
+    run("run", config_file=f"bundles/{bundle}/configs/inference.json", **paths)
     masks = sorted(tmp_path.rglob("*_seg.nii.gz"))
     assert len(masks) == 10
     name = masks[0].name.replace("_seg", "")
