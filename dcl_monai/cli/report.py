@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dcl_monai.utils import DataError
+
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("out", type=Path, metavar="DIR", help="the --out folder of a study, complete or not")
+    parser.add_argument(
+        "studies",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="the --out folder of a study, complete or not; of several, if they differ in --split_seed alone",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (needed for several; default: DIR)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -18,6 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     # drawing takes a while to import, and other commands do without
     from dcl_monai.studies.report import write_report
 
-    page = write_report(arguments.out)
-    print(f"report: {page}\ntables as CSV and LaTeX: {arguments.out / 'report'}")
+    if len(arguments.studies) > 1 and arguments.out is None:
+        raise DataError("Give --out DIR: a report of several studies belongs into none of their folders.")
+    page = write_report(*arguments.studies, out=arguments.out)
+    print(f"report: {page}\ntables as CSV and LaTeX: {page.parent / 'report'}")
     return 0

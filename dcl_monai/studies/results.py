@@ -14,7 +14,8 @@ from dcl_monai.data.datalist import decided_classes
 from dcl_monai.utils import DataError
 
 from .runs import last_line, read_record, runs_of
-from .statistics import patient_means
+from .settings import read_divisions
+from .statistics import patient_means, summarize
 
 __all__ = ["RecipeResults", "RunResults", "StudyResults", "read_results"]
 
@@ -32,6 +33,7 @@ class RunResults:
         recipe: its recipe.
         seed: its seed.
         folder: where it lies.
+        division: seed of the division of the subjects.
         record: its ``run.json``.
         datalist: what it was trained and tested on.
         dice: test volume -> structure -> Dice; structures that a volume does not show are missing.
@@ -45,6 +47,7 @@ class RunResults:
     recipe: str
     seed: int
     folder: Path
+    division: int
     record: Mapping[str, Any]
     datalist: Mapping[str, Any]
     dice: Mapping[Case, Mapping[str, float]]
@@ -95,7 +98,7 @@ class RecipeResults:
 
     Args:
         name: the recipe.
-        runs: its complete runs, by seed.
+        runs: its complete runs, by division and seed.
     """
 
     name: str
@@ -105,7 +108,8 @@ class RecipeResults:
         self, structures: Sequence[str], phase: str | None = None, table: str = "dice"
     ) -> dict[tuple[str, str], float]:
         """
-        Average the test volumes of each patient, over structures, then phases and seeds.
+        Average the test volumes of each patient, over structures, then phases and seeds, then the divisions of the
+        subjects that test him: a division with more seeds does not count more.
 
         Args:
             structures: structures to average; those that a volume does not show do not count.
@@ -115,19 +119,24 @@ class RecipeResults:
         Returns:
             (data set, subject) -> mean, for patients that have any.
         """
-        values: dict[Any, list[float]] = {}
+        values: dict[Any, dict[Any, list[float]]] = {}
         for run in self.runs:
             for (dataset, subject, case_phase, _), scores in getattr(run, table).items():
                 if phase is not None and case_phase != phase:
                     continue
                 shown = [scores[s] for s in structures if s in scores and math.isfinite(scores[s])]
-                values.setdefault((dataset, subject), []).append(sum(shown) / len(shown) if shown else math.nan)
-        return patient_means(values)  # type: ignore[return-value]
+                measured = values.setdefault((dataset, subject), {}).setdefault(run.division, [])
+                measured.append(sum(shown) / len(shown) if shown else math.nan)
+        return patient_means({patient: list(patient_means(found).values()) for patient, found in values.items()})
 
-    def seed_means(self, structures: Sequence[str], table: str = "dice") -> list[float]:
-        """The mean over patients of each seed."""
-        found = [RecipeResults(self.name, [run]).by_patient(structures, table=table) for run in self.runs]
-        return [sum(patients.values()) / len(patients) for patients in found if patients]
+    def seed_deviation(self, structures: Sequence[str]) -> float:
+        """How much the mean over patients varies with the seed, within divisions; ``nan`` if none has two seeds."""
+        means: dict[int, list[float]] = {}
+        for run in self.runs:
+            patients = RecipeResults(self.name, [run]).by_patient(structures)
+            means.setdefault(run.division, []).append(summarize(list(patients.values())).mean)
+        variances = [summarize(found).deviation ** 2 for found in means.values() if len(found) > 1]
+        return math.sqrt(sum(variances) / len(variances)) if variances else math.nan
 
     def missed(self, structure: str) -> tuple[int, int]:
         """How often a structure was missed altogether, and how often it was there, over volumes and seeds."""
@@ -150,7 +159,7 @@ class StudyResults:
         unions: names of unions that were measured.
         classes: names of all classes.
         phases: phases of the test volumes, in order; empty if the data has none.
-        unfinished: names of runs that are not complete.
+        unfinished: names of runs that are not complete, and of recipes that not every division has.
     """
 
     recipes: dict[str, RecipeResults]
@@ -160,15 +169,70 @@ class StudyResults:
     phases: list[str]
     unfinished: list[str]
 
+    @property
+    def runs(self) -> list[RunResults]:
+        """All runs."""
+        return [run for found in self.recipes.values() for run in found.runs]
 
-def read_results(out: str | Path) -> StudyResults:
+    @property
+    def patients(self) -> set[tuple[str, str]]:
+        """Data set and subject of all test patients."""
+        return {case[:2] for run in self.runs for case in run.dice}
+
+
+def read_results(*outs: str | Path) -> StudyResults:
     """
     Read the runs of a study.
+
+    Args:
+        outs: its folder; or folders of studies that divide the same subjects differently. Recipes that not all of them
+            have are left out: they would be compared on other patients.
+
+    Raises:
+        DataError: when there is no complete run, or runs cannot be compared.
+    """
+    divisions = [read_division(out, study.split_seed) for out, study in zip(outs, read_divisions(outs), strict=True)]
+    unfinished = [name for _, names in divisions for name in names]
+    recipes: dict[str, RecipeResults] = {}
+    for name in dict.fromkeys(name for found, _ in divisions for name in found):
+        shared = [found[name] for found, _ in divisions if name in found]
+        if len(shared) == len(divisions):
+            recipes[name] = RecipeResults(name, [run for runs in shared for run in runs])
+        else:
+            unfinished.append(f"{name} (in {len(shared)} of {len(divisions)} divisions)")
+    if not recipes:
+        raise DataError("These studies have no row that is complete in all of them. Run python -m dcl_monai study.")
+    first = next(iter(recipes.values())).runs[0]
+    classes = list(first.datalist["classes"])
+    other = next((run for found in recipes.values() for run in found.runs if run.datalist["classes"] != classes), None)
+    if other is not None:
+        raise DataError(f"{other.folder}: has other classes than {first.folder}; the two cannot be compared.")
+    shown = {name for scores in first.dice.values() for name in scores}
+    return StudyResults(
+        recipes,
+        [name for name in classes[1:] if name in shown],
+        [name for name in first.datalist["unions"] if name in shown],
+        classes,
+        sorted({case[2] for case in first.dice} - {""}),
+        unfinished,
+    )
+
+
+def read_division(out: str | Path, division: int) -> tuple[dict[str, list[RunResults]], list[str]]:
+    """
+    Read the runs of a folder.
+
+    Args:
+        out: folder of a study.
+        division: seed of its division of the subjects.
+
+    Returns:
+        recipe -> complete runs, and names of the runs that are not complete.
 
     Raises:
         DataError: when there is no complete run, or runs were tested on different volumes.
     """
-    recipes: dict[str, RecipeResults] = {}
+    recipes: dict[str, list[RunResults]] = {}
     unfinished = []
     tested: tuple[Path, frozenset[Case]] | None = None
     for recipe, seed, folder in runs_of(out):
@@ -176,7 +240,7 @@ def read_results(out: str | Path) -> StudyResults:
         if record.get("status") != "complete":
             unfinished.append(f"{recipe} seed {seed} ({record.get('status', 'unknown')})")
             continue
-        run = read_run(recipe, seed, folder, record)
+        run = read_run(recipe, seed, folder, division, record)
         cases = frozenset(run.dice)
         if tested is not None and tested[1] != cases:
             raise DataError(
@@ -184,26 +248,15 @@ def read_results(out: str | Path) -> StudyResults:
                 "Delete one of the two folders and run it anew."
             )
         tested = tested or (folder, cases)
-        recipes.setdefault(recipe, RecipeResults(recipe)).runs.append(run)
+        recipes.setdefault(recipe, []).append(run)
     if not recipes:
         raise DataError(
             f"{out}: has no complete run yet ({len(unfinished)} unfinished). Run python -m dcl_monai study."
         )
-    first = next(iter(recipes.values())).runs[0]
-    shown = {name for scores in first.dice.values() for name in scores}
-    found = sorted({case[2] for case in first.dice} - {""})
-    classes = list(first.datalist["classes"])
-    return StudyResults(
-        recipes,
-        [name for name in classes[1:] if name in shown],
-        [name for name in first.datalist["unions"] if name in shown],
-        classes,
-        found,
-        unfinished,
-    )
+    return recipes, unfinished
 
 
-def read_run(recipe: str, seed: int, folder: Path, record: Mapping[str, Any]) -> RunResults:
+def read_run(recipe: str, seed: int, folder: Path, division: int, record: Mapping[str, Any]) -> RunResults:
     """Read the tables of a run."""
     surface = read_lines(folder / "test_surface.csv")
     confusion: dict[Case, dict[tuple[str, str], float]] = {}
@@ -215,6 +268,7 @@ def read_run(recipe: str, seed: int, folder: Path, record: Mapping[str, Any]) ->
         recipe,
         seed,
         folder,
+        division,
         record,
         datalist,
         read_dice(folder / "test_dice.csv", names),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from dcl_monai.utils.files import write_atomic
 
 from .recipes import repository
 
-__all__ = ["BUDGETS", "StudySettings", "open_study"]
+__all__ = ["BUDGETS", "StudySettings", "open_study", "read_divisions"]
 
 NAME = "study.json"
 
@@ -117,6 +117,31 @@ def read_study(out: str | Path) -> StudySettings:
         raise DataError(f"{path}: no such file. Name the --out folder of a study, or start one.") from None
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: is no description of a study ({error}). Start the study anew elsewhere.") from error
+
+
+def read_divisions(outs: Sequence[str | Path]) -> list[StudySettings]:
+    """
+    Read the settings of studies that differ in the division of their subjects alone.
+
+    Raises:
+        DataError: when one is no study, or they differ in more, or two have the same division.
+    """
+    studies = [read_study(out) for out in outs]
+    first, seen = studies[0], dict[int, str | Path]()
+    for out, study in zip(outs, studies, strict=True):
+        for name in asdict(first):
+            if name not in (*PLACES, "split_seed") and getattr(study, name) != getattr(first, name):
+                raise DataError(
+                    f"{out}: this study has {name} {getattr(study, name)!r}, {outs[0]} {getattr(first, name)!r}. Only "
+                    "studies that differ in --split_seed alone can be reported together."
+                )
+        if study.split_seed in seen:
+            raise DataError(
+                f"{out}: has split seed {study.split_seed}, as {seen[study.split_seed]} has. Copy the runs of one "
+                "division into one folder."
+            )
+        seen[study.split_seed] = out
+    return studies
 
 
 def resolve(settings: StudySettings) -> StudySettings:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import wilcoxon
 
 __all__ = ["Comparison", "Summary", "bootstrap_interval", "compare", "holm", "patient_means", "summarize"]
+
+Patient = TypeVar("Patient", bound=Hashable)
 
 RESAMPLES = 10_000
 LEVEL = 0.95
@@ -55,7 +58,7 @@ class Comparison:
     patients: int
 
 
-def patient_means(values: Mapping[Hashable, Sequence[float]]) -> dict[Hashable, float]:
+def patient_means(values: Mapping[Patient, Sequence[float]]) -> dict[Patient, float]:
     """
     Average what was measured of each patient.
 

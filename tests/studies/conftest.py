@@ -26,8 +26,8 @@ def label_map() -> np.ndarray:
     return label
 
 
-def write_data(data: Path) -> dict[str, Any]:
-    """Fully labelled volumes, of which only those of the test patients exist on disk."""
+def write_data(data: Path, first: int = 0) -> dict[str, Any]:
+    """Fully labelled volumes, of which only those of the test patients, by number from the first, exist on disk."""
     data.mkdir()
 
     def item(subject: str, phase: str) -> dict[str, Any]:
@@ -35,10 +35,10 @@ def write_data(data: Path) -> dict[str, Any]:
         noted = {"subject": subject, "dataset": "A", "case": f"{subject}/{phase}", "phase": phase}
         return {**names, **noted, "values": {j: [j] for j in range(4)}, "annotated": [1, 2, 3]}
 
-    groups = {"training": 8, "validation": 2, "test": PATIENTS}
+    groups = {"training": range(8), "validation": range(2), "test": range(first, first + PATIENTS)}
     splits = {
-        split: [item(f"{split}{k}", phase) for k in range(count) for phase in ("ED", "ES")]
-        for split, count in groups.items()
+        split: [item(f"{split}{k}", phase) for k in numbers for phase in ("ED", "ES")]
+        for split, numbers in groups.items()
     }
     rng = np.random.default_rng(0)
     for volume in splits["test"]:
@@ -50,13 +50,19 @@ def write_data(data: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def made_up_study(tmp_path_factory) -> Callable[..., Path]:
-    """Write a study; ``dice[recipe]`` gives the Dice of every structure, of patient k in the run of a seed."""
+    """
+    Write a study; ``dice[recipe]`` gives the Dice of every structure, of patient k in the run of a seed. Half of its
+    test patients are those of the next ``split_seed``, too.
+    """
 
-    def make(dice: dict[str, Callable[[int, int], float]], seeds: tuple[int, ...] = (0, 1)) -> Path:
+    def make(
+        dice: dict[str, Callable[[int, int], float]], seeds: tuple[int, ...] = (0, 1), split_seed: int = 0
+    ) -> Path:
         folder = tmp_path_factory.mktemp("made_up")
         out, data = folder / "study", folder / "data"
-        full_datalist = write_data(data)
-        settings: StudySettings = open_study(out, {"dataset_dir": str(data), "epochs": (3, 1), "iterations": 5})
+        full_datalist = write_data(data, first=split_seed * PATIENTS // 2)
+        asked = {"dataset_dir": str(data), "epochs": (3, 1), "iterations": 5, "split_seed": split_seed}
+        settings: StudySettings = open_study(out, asked)
         assert settings.task == "acdc"
         for recipe, score in dice.items():
             for seed in seeds:

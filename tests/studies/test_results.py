@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from dcl_monai.data import load_datalist, write_datalist
 from dcl_monai.studies.results import read_results
 from dcl_monai.utils import DataError
 
@@ -18,7 +19,7 @@ def test_patient_is_the_unit(made_up_study):
     patients = found.by_patient(["RV", "MYO", "LV"])
     assert patients == pytest.approx({("A", f"test{k}"): 0.55 + 0.01 * k for k in range(8)})
     assert found.by_patient(["RV"], "ED") == pytest.approx(patients)
-    assert found.seed_means(["RV"]) == pytest.approx([0.535, 0.635])
+    assert found.seed_deviation(["RV"]) == pytest.approx(0.1 / 2**0.5)  # means .535 and .635
 
 
 def test_missed_structures_are_counted_and_not_averaged(made_up_study):
@@ -83,3 +84,49 @@ def test_nothing_is_nan(made_up_study):
     assert results.phases == ["ED", "ES"]
     values = results.recipes["dcl_ce"].by_patient(results.structures, table="shuffled").values()
     assert not any(map(math.isnan, values))
+
+
+def test_divisions_count_alike(made_up_study):
+    """A patient of two divisions is one patient, and three seeds of one do not outweigh one seed of the other."""
+    one = made_up_study({"dcl": lambda k, seed: 0.6 + 0.1 * seed}, seeds=(0, 1, 2))
+    other = made_up_study({"dcl": lambda k, seed: 0.5}, seeds=(0,), split_seed=1)
+    results = read_results(one, other)
+    patients = results.recipes["dcl"].by_patient(["RV"])
+    assert patients == pytest.approx({("A", f"test{k}"): 0.7 if k < 4 else 0.6 if k < 8 else 0.5 for k in range(12)})
+    assert results.patients == set(patients)
+    assert results.recipes["dcl"].seed_deviation(["RV"]) == pytest.approx(0.1)  # within the first division
+
+
+def test_rows_that_not_every_division_has(made_up_study):
+    """They would be compared on other patients."""
+    both = {"dcl": lambda k, seed: 0.6, "unet_p": lambda k, seed: 0.5}
+    one = made_up_study(both, seeds=(0,))
+    other = made_up_study({"dcl": both["dcl"]}, seeds=(0,), split_seed=1)
+    results = read_results(one, other)
+    assert list(results.recipes) == ["dcl"]
+    assert results.unfinished == ["unet_p (in 1 of 2 divisions)"]
+    with pytest.raises(DataError, match="no row that is complete in all"):
+        read_results(made_up_study({"unet_p": both["unet_p"]}, seeds=(0,)), other)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"split_seed": 0}, "split seed 0, as .* has"), ({"iterations": 6}, "iterations 6, .* 5. Only")],
+)
+def test_studies_that_differ_in_more_are_refused(made_up_study, changed, message):
+    one = made_up_study({"dcl": lambda k, seed: 0.6}, seeds=(0,))
+    other = made_up_study({"dcl": lambda k, seed: 0.6}, seeds=(0,), split_seed=1)
+    path = other / "study.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(DataError, match=message):
+        read_results(one, other)
+
+
+def test_other_classes_are_refused(made_up_study):
+    one = made_up_study({"dcl": lambda k, seed: 0.6}, seeds=(0,))
+    other = made_up_study({"dcl": lambda k, seed: 0.6}, seeds=(0,), split_seed=1)
+    path = other / "runs" / "dcl" / "seed0" / "datalist.json"
+    content = load_datalist(path)
+    write_datalist({**content, "classes": ["background", "RA", "MYO", "LV"]}, path)
+    with pytest.raises(DataError, match="has other classes than"):
+        read_results(one, other)

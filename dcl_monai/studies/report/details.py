@@ -10,7 +10,7 @@ from ..results import RecipeResults, StudyResults
 from ..statistics import summarize
 from .tables import NOTHING, number
 
-__all__ = ["DetailTable", "audit_table", "cost_table", "surface_table", "vital_table"]
+__all__ = ["DetailTable", "audit_table", "cost_table", "division_table", "surface_table", "vital_table"]
 
 
 @dataclass
@@ -25,6 +25,17 @@ class DetailTable:
 
     head: list[str]
     rows: list[list[str]]
+
+
+def division_table(results: StudyResults) -> DetailTable:
+    """Average Dice in each division of the subjects."""
+    divisions = list(dict.fromkeys(run.division for run in results.runs))
+    rows = []
+    for name, found in results.recipes.items():
+        parts = [RecipeResults(name, [run for run in found.runs if run.division == d]) for d in divisions]
+        means = [summarize(list(part.by_patient(results.structures).values())).mean for part in parts]
+        rows.append([name, *map(number, means)])
+    return DetailTable(["recipe", *(f"split seed {d}" for d in divisions)], rows)
 
 
 def surface_table(results: StudyResults) -> DetailTable:

@@ -149,8 +149,7 @@ def case_scores(results: StudyResults, recipe: str) -> dict[Case, float]:
 
 def draw_case(results: StudyResults, recipes: Sequence[str], case: Case) -> str:
     """Image, truth and predictions of a case, in the slice with most of the structures."""
-    first = results.recipes[recipes[0]].runs[0]
-    item = item_of(first, case)
+    item = item_of(tested_on(results, recipes[0], case), case)
     load = Compose(
         [LoadImaged("image", ensure_channel_first=True), LoadCandidatesd("label", num_classes=len(results.classes))]
     )
@@ -162,13 +161,18 @@ def draw_case(results: StudyResults, recipes: Sequence[str], case: Case) -> str:
     aspect = float(loaded["image"].pixdim[1] / loaded["image"].pixdim[0])
     panels: list[tuple[str, np.ndarray | None]] = [("image", None), ("truth", truth[..., k][window])]
     for recipe in recipes:
-        run = results.recipes[recipe].runs[0]
+        run = tested_on(results, recipe, case)
         path = run.folder / "predictions" / prediction_name(item)
         prediction = np.asarray(LoadImaged("pred", ensure_channel_first=True)({"pred": str(path)})["pred"])[0]
         dice = run.dice[case]
         mean = np.mean([dice[name] for name in results.structures if name in dice])
         panels.append((f"{recipe}\n{mean:.3f}", prediction[..., k][window]))
     return draw_panels(image, panels, results.classes, aspect)
+
+
+def tested_on(results: StudyResults, recipe: str, case: Case) -> RunResults:
+    """The first run of a recipe that was tested on a volume."""
+    return next(run for run in results.recipes[recipe].runs if case in run.dice)
 
 
 def draw_panels(

@@ -34,7 +34,7 @@ class ReportRow:
         label: its name.
         group: heading of the rows it belongs to, which may begin with a row that has no results.
         marks: which columns of marks it has.
-        seeds: number of complete runs.
+        runs: number of complete runs.
         labels: labels that annotators drew.
         cells: place -> mean over patients.
         seed_deviation: standard deviation of the average over the seeds, ``nan`` for one seed.
@@ -48,7 +48,7 @@ class ReportRow:
     label: str
     group: str
     marks: list[bool]
-    seeds: int
+    runs: int
     labels: float
     cells: dict[str, Summary]
     seed_deviation: float
@@ -168,10 +168,10 @@ def make_row(
         label=label,
         group=group,
         marks=[letter in row.marks for letter, _ in study.columns],
-        seeds=len(found.runs),
+        runs=len(found.runs),
         labels=found.mean_of(lambda run: run.labels()),
         cells=cells,
-        seed_deviation=summarize(found.seed_means(results.structures)).deviation,
+        seed_deviation=found.seed_deviation(results.structures),
         share=cells[AVERAGE].mean / best if best else math.nan,
         paper=paper_scores(task, row.recipe),
     )
@@ -185,7 +185,7 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
-CSV_HEAD = ["row", "recipe", "group", "seeds", "labels", "place", "mean", "deviation", "ci_low", "ci_high", "patients"]
+CSV_HEAD = ["row", "recipe", "group", "runs", "labels", "place", "mean", "deviation", "ci_low", "ci_high", "patients"]
 CSV_TESTS = ["against", "difference", "p", "p_holm", "paper_mean", "paper_deviation"]
 
 
@@ -201,7 +201,7 @@ def write_csv(table: ReportTable, path: Path) -> None:
                     cell, test, paper = row.cells[place], row.tests.get(place), row.paper.get(place)
                     tested = [row.row.against, test.difference, test.p, row.corrected[place]] if test else [""] * 4
                     printed = [paper[0], "" if paper[1] is None else paper[1]] if paper else ["", ""]
-                    about = [row.label, row.row.recipe, row.group, row.seeds, f"{row.labels:g}", place]
+                    about = [row.label, row.row.recipe, row.group, row.runs, f"{row.labels:g}", place]
                     found = [cell.mean, cell.deviation, cell.low, cell.high, cell.patients]
                     writer.writerow([*about, *found, *tested, *printed])
 

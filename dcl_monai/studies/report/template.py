@@ -57,7 +57,8 @@ figcaption { font-size: .9rem; color: #444; }
 <div class="note">Not complete, and so not in any table: {{ results.unfinished|join(", ") }}.</div>
 {% endif %}
 <p>Dice, mean ± standard deviation over the {{ patients }} test patients: of each patient the seeds (and for
-the average the phases) are averaged first, so that a patient counts once. <b>Bold</b>: best of its column. * better,
+the average the phases{% if divisions > 1 %}, then the {{ divisions }} divisions of the subjects that test
+him{% endif %}) are averaged first, so that a patient counts once. <b>Bold</b>: best of its column. * better,
 ↓ worse than the row it is tested against: Wilcoxon signed-rank test over patients, two-sided, p &lt; 0.05 after Holm's
 correction (over the averages of all rows; structures and phases are a family of their
 own).{% if smallest > 0.05 %} With {{ patients }} patients no p can be below
@@ -71,13 +72,13 @@ backbone, another budget.</p>
 {% if table.missing %}<div class="note">No complete run yet: {{ table.missing|join(", ") }}.</div>{% endif %}
 <div class="wide"><table>
 <tr><th></th>{% for _, mark in table.study.columns %}<th>{{ mark }}</th>{% endfor %}<th class="n">labels</th><th
-class="n">seeds</th>{% for place in table.places %}<th class="n">{{ place }}</th>{% endfor %}</tr>
+class="n">runs</th>{% for place in table.places %}<th class="n">{{ place }}</th>{% endfor %}</tr>
 {% for row in table.rows %}
 {% if row.group and (loop.first or row.group != loop.previtem.group) %}
 <tr class="group"><td colspan="{{ 3 + table.study.columns|length + table.places|length }}">{{ row.group }}</td></tr>
 {% endif %}
 <tr><td>{{ row.label }}</td>{% for mark in row.marks %}<td>{{ "✓" if mark else "" }}</td>{% endfor %}
-<td class="n">{{ "%g"|format(row.labels) }}</td><td class="n">{{ row.seeds }}</td>
+<td class="n">{{ "%g"|format(row.labels) }}</td><td class="n">{{ row.runs }}</td>
 {% for place in table.places %}<td class="n">{{ cell(row, place, table) }}</td>{% endfor %}
 </tr>
 {% if row.paper %}
@@ -110,6 +111,12 @@ class="n">seeds</th>{% for place in table.places %}<th class="n">{{ place }}</th
 </table></div>
 <figure><img alt="Dice of every test patient by row" src="data:image/png;base64,{{ cases }}"></figure>
 {% endfor %}
+
+{% if divisions > 1 %}
+<h2>Divisions of the subjects</h2>
+<p>Average Dice over the test patients of each division: does an order of rows hold in all of them?</p>
+{{ simple(by_division) }}
+{% endif %}
 
 <h2>Labels and Dice</h2>
 <figure><img alt="average Dice against labels drawn" src="data:image/png;base64,{{ labels }}">
@@ -149,7 +156,7 @@ test volumes and seeds. All rows are measured by the same pairs, rows with full 
 
 <h2>Cost</h2>
 {{ simple(cost) }}
-<p class="small">Per run, on average over the seeds, all attempts together, test included. Runs that share a machine
+<p class="small">Per run, on average, all attempts together, test included. Runs that share a machine
 are slower by the clock than alone; CPU time is the fairer measure.</p>
 <p class="small">Made by dcl_monai {{ version }}; runs by
 {% for name, value in versions.items() %}{{ name }} {{ value }}{{ ", " if not loop.last }}{% endfor %}. The same tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import dcl_monai
 from dcl_monai.utils.files import replace_atomic, write_atomic
 
 from ..results import StudyResults, read_results
-from ..settings import StudySettings, read_study
+from ..settings import StudySettings, read_divisions
 from ..tables import STUDIES
-from .details import audit_pairs, audit_table, cost_table, surface_table, vital_table
+from .details import audit_pairs, audit_table, cost_table, division_table, surface_table, vital_table
 from .figures import draw_cases, draw_labels, draw_overlays
 from .tables import AVERAGE, ReportTable, fill_table, number, write_csv, write_latex
 from .template import PAGE
@@ -27,13 +27,14 @@ REFERENCES = ("dcl", "dcl_ce", "compatible_ce")
 """Recipe by which the pictures are ordered: the first of these that has results, else the first recipe."""
 
 
-def write_report(out: str | Path) -> Path:
+def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
     """
     Write ``report.html``, one page with everything in it, and a folder ``report`` with its tables as CSV and LaTeX
     and its plots, but not the pictures of patients, as PNG.
 
     Args:
-        out: folder of a study.
+        studies: folder of a study, or folders of several that differ in the division of the subjects alone.
+        out: where to write; default: into the folder of the first.
 
     Returns:
         the page.
@@ -41,8 +42,9 @@ def write_report(out: str | Path) -> Path:
     Raises:
         DataError: when there is nothing to report, or the runs cannot be compared.
     """
-    out = Path(out)
-    settings, results = read_study(out), read_results(out)
+    out = Path(studies[0] if out is None else out)
+    divisions, results = read_divisions(studies), read_results(*studies)
+    settings = divisions[0]
     tables = [fill_table(name, study, results, settings.task) for name, study in STUDIES.items()]
     tables = [table for table in tables if len(table.rows) > 1] or [table for table in tables if table.rows]
     for table in tables:
@@ -57,7 +59,9 @@ def write_report(out: str | Path) -> Path:
     text = page.from_string(PAGE).render(
         settings=settings,
         results=results,
-        facts=facts(settings, results),
+        facts=facts(divisions, results),
+        divisions=len(divisions),
+        by_division=division_table(results),
         tables=list(zip(tables, cases, strict=True)),
         labels=labels,
         surface=surface_table(results),
@@ -66,12 +70,12 @@ def write_report(out: str | Path) -> Path:
         pairs=len(audit_pairs(results)),
         cost=cost_table(results),
         overlays=draw_overlays(results, *shown_recipes(results, tables)),
-        smallest=smallest_p(patients_of(results)),
-        patients=patients_of(results),
+        smallest=smallest_p(len(results.patients)),
+        patients=len(results.patients),
         average=AVERAGE,
         number=number,
         version=dcl_monai.__version__,
-        versions=next(iter(results.recipes.values())).runs[0].record.get("versions", {}),
+        versions=results.runs[0].record.get("versions", {}),
     )
     write_atomic(out / "report.html", text)
     return out / "report.html"
@@ -85,32 +89,36 @@ def shown_recipes(results: StudyResults, tables: list[ReportTable]) -> tuple[lis
     return [reference, *(name for name in recipes if name != reference)], reference
 
 
-def patients_of(results: StudyResults) -> int:
-    """Number of test patients."""
-    return len({case[:2] for case in next(iter(results.recipes.values())).runs[0].dice})
-
-
 def smallest_p(patients: int) -> float:
     """The smallest p that Wilcoxon's test can give."""
     return min(1.0, 2.0 ** (1 - patients))
 
 
-def facts(settings: StudySettings, results: StudyResults) -> list[tuple[str, str]]:
+def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tuple[str, str]]:
     """What all runs share."""
-    run = next(iter(results.recipes.values())).runs[0]
-    sizes = [len({item["subject"] for item in run.datalist[s]}) for s in ("validation", "test")]
-    seeds = sorted({run.seed for found in results.recipes.values() for run in found.runs})
+    settings = divisions[0]
+    sizes = [len({item["subject"] for item in results.runs[0].datalist[s]}) for s in ("validation", "test")]
+    subjects = f"{sizes[0]} validation, {sizes[1]} test"
+    if len(divisions) == 1:
+        subjects += f"; split seed {settings.split_seed}, the same for all runs"
+    else:
+        subjects += f" in each of {len(divisions)} divisions; split seeds {listed(s.split_seed for s in divisions)}"
     stage1, stage2 = settings.epochs
     shared: Mapping[str, Any] = {
         "bundle": settings.task,
         "data": settings.datalist or settings.dataset_dir or "synthetic",
-        "subjects": f"{sizes[0]} validation, {sizes[1]} test; split seed {settings.split_seed}, the same for all runs",
+        "subjects": subjects,
         "budget": f"{stage1} + {stage2} epochs of {settings.iterations} iterations, the same for all rows",
-        "seeds": ", ".join(map(str, seeds)),
+        "seeds": listed(sorted({run.seed for run in results.runs})),
         "overlays": ", ".join(settings.overlays) or "none",
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
     }
     return list(shared.items())
+
+
+def listed(values: Iterable[object]) -> str:
+    """Values in a line."""
+    return ", ".join(map(str, values))
 
 
 def write_plot(plot: str, path: Path) -> None:
@@ -124,13 +132,12 @@ def write_cases(results: StudyResults, path: Path) -> None:
     def write(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            head = ["recipe", "seed", "dataset", "subject", "phase", "case", "structure"]
+            head = ["recipe", "split_seed", "seed", "dataset", "subject", "phase", "case", "structure"]
             writer.writerow([*head, "dice", "dice_shuffled", "hd95_mm", "assd_mm"])
-            for found in results.recipes.values():
-                for run in found.runs:
-                    for case, dice in run.dice.items():
-                        for name, value in dice.items():
-                            others = [table.get(case, {}).get(name, "") for table in (run.shuffled, run.hd95, run.assd)]
-                            writer.writerow([run.recipe, run.seed, *case, name, value, *others])
+            for run in results.runs:
+                for case, dice in run.dice.items():
+                    for name, value in dice.items():
+                        others = [table.get(case, {}).get(name, "") for table in (run.shuffled, run.hd95, run.assd)]
+                        writer.writerow([run.recipe, run.division, run.seed, *case, name, value, *others])
 
     replace_atomic(path, write)

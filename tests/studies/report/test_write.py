@@ -89,7 +89,7 @@ def test_means_and_deviations_by_hand(report):
     found = lines(out / "report" / "ablation.csv", "unet_p")["average"]
     assert float(found["mean"]) == pytest.approx(0.61 + 0.013 * 3.5, abs=1e-4)
     assert float(found["deviation"]) == pytest.approx(0.013 * 6**0.5, abs=1e-4)  # 0 to 7: variance 6
-    assert (found["patients"], found["seeds"], found["labels"]) == ("8", "2", "8")
+    assert (found["patients"], found["runs"], found["labels"]) == ("8", "2", "8")
 
 
 def test_stars(report):
@@ -187,3 +187,20 @@ def test_command(made_up_study, capsys):
     assert "report.html" in capsys.readouterr().out
     assert main(["report", str(out.parent)]) == 1
     assert "study.json: no such file" in capsys.readouterr().err
+
+
+def test_divisions_together(made_up_study, tmp_path, capsys):
+    """Twelve patients of two divisions, a table by division, and pictures of patients that only one of them tests."""
+    rows = {"unet_p": DICE["unet_p"], "dcl": lambda k, seed: 0.80 + 0.01 * k}
+    one, other = made_up_study(rows), made_up_study(rows, seeds=(0,), split_seed=1)
+    assert main(["report", str(one), str(other)]) == 1
+    assert "--out" in capsys.readouterr().err
+    assert main(["report", str(one), str(other), "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the 12 test patients" in re.sub(r"\s+", " ", page)
+    assert "8 test in each of 2 divisions; split seeds 0, 1" in page
+    assert ["dcl", ".835", ".875"] in [[cell.strip() for cell in row] for row in Page(page).rows]
+    assert page.count("of dcl: A test") == 3 * 2  # text and alternative text of three pictures
+    found = lines(tmp_path / "report" / "baselines.csv", "unet_p")["average"]
+    assert (found["patients"], found["runs"]) == ("12", "3")
+    assert not (one / "report.html").exists()
