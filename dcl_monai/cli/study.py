@@ -76,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     runs = [
         make_run(arguments.out, settings, recipe, seed) for seed in dict.fromkeys(arguments.seeds) for recipe in recipes
     ]
+    for planned in runs:
+        planned.check()
     jobs = arguments.jobs or default_jobs()
     if arguments.list:
         from rich import print as show

@@ -19,7 +19,7 @@ except ImportError:  # not on Windows; a run is then not protected from being st
     fcntl = None  # type: ignore[assignment]
 
 from .progress import Display
-from .runs import Run, Step
+from .runs import Run, Step, git_state
 
 __all__ = ["Failure", "run_study"]
 
@@ -73,6 +73,7 @@ class Active:
             "host": socket.gethostname(),
             "epochs": self.run.epochs_done() - self.first_epoch,
             "outcome": outcome,
+            "git": git_state(),
         }
 
 

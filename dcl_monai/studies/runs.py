@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import platform
@@ -108,6 +109,32 @@ class Run:
         """What ``run.json`` says; empty before the first start."""
         return read_record(self.folder)
 
+    def configs(self) -> dict[str, str]:
+        """Hash of every config file of its recipe, by its name within the checkout."""
+        return {
+            str(path.relative_to(repository()) if path.is_relative_to(repository()) else path.name): hashlib.sha256(
+                path.read_bytes()
+            ).hexdigest()
+            for path in dict.fromkeys(Path(file) for step in self.steps for file in step.files)
+        }
+
+    def check(self) -> None:
+        """
+        Check that the run was begun by the recipe of today.
+
+        Raises:
+            DataError: when a config file of it has changed since.
+        """
+        earlier = self.record().get("configs")
+        now = self.configs()
+        if earlier is None or earlier == now:
+            return
+        changed = [name for name in {**earlier, **now} if earlier.get(name) != now.get(name)]
+        raise DataError(
+            f"{self.folder}: was begun with another {', '.join(changed)}; two recipes would stand in one table. Give "
+            "another --out, or delete this folder to train it anew."
+        )
+
     def is_complete(self) -> bool:
         """Whether there is nothing left to do."""
         return self.record().get("status") == "complete" and self.steps[-1].result.is_file()
@@ -119,6 +146,7 @@ class Run:
             "recipe": self.recipe,
             "seed": self.seed,
             "status": status,
+            "configs": self.configs(),
             "commands": {step.name: step.command for step in self.steps},
             "working_directory": str(self.cwd),
             "versions": versions(),

@@ -112,6 +112,21 @@ def test_settings_are_fixed_by_the_first_call(study, capsys):
     assert main(["study", "baselines", "--out", str(out), "--only", "pseudo", "--seeds", "0"]) == 0, "nothing to do"
 
 
+def test_recipes_are_fixed_by_the_first_call(study, capsys):
+    """The config files of the project may change between two calls."""
+    out, _ = study
+    record = out / "runs" / "dcl_ce" / "seed0" / "run.json"
+    content = json.loads(record.read_text())
+    names = ["bundles/acdc/configs/train.json", "small.json", "configs/ablation/6.json"]
+    assert list(content["configs"]) == names
+    try:
+        record.write_text(json.dumps(content | {"configs": content["configs"] | {names[2]: "0" * 64}}))
+        assert main(["study", "baselines", "--out", str(out), "--only", "dcl_ce", "--seeds", "0"]) == 1
+        assert "was begun with another configs/ablation/6.json;" in capsys.readouterr().err
+    finally:
+        record.write_text(json.dumps(content))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

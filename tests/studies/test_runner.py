@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from rich.console import Console
 from dcl_monai.studies.progress import Display
 from dcl_monai.studies.runner import run_study
 from dcl_monai.studies.runs import Run, Step
+from dcl_monai.utils import DataError
 
 COUNT = """
 import pathlib, sys
@@ -59,6 +60,10 @@ def make(folder: Path, script: str, name: str = "dcl_ce", seed: int = 0, before:
     ]
     last = Script("training", folder, "", (), {"seed": seed}, folder / "test_dice.csv", epochs=4, script=script)
     return Run(name, seed, folder, (*steps, last), folder.parents[1])
+
+
+def with_config(run: Run, path: Path) -> Run:
+    return replace(run, steps=tuple(replace(step, files=(str(path),)) for step in run.steps))
 
 
 def calls(run: Run) -> int:
@@ -143,6 +148,21 @@ def test_a_run_that_somebody_works_on_is_left_alone(tmp_path):
         holder.kill()
         holder.wait()
     assert run_all(run) == ([], [])
+
+
+def test_a_run_of_another_recipe_is_refused(tmp_path):
+    """Complete or not, it would stand beside rows of the recipe of today."""
+    config = tmp_path / "mine.json"
+    config.write_text('{"prior_weight": 0.3}')
+    run = with_config(make(tmp_path, GOOD), config)
+    run.check()
+    run_all(run)
+    run.check()
+    config.write_text('{"prior_weight": 0.4}')
+    with pytest.raises(DataError, match=r"seed0: was begun with another mine.json; .* --out, or delete this folder"):
+        run.check()
+    with pytest.raises(DataError, match=r"was begun with another mine.json"):  # an overlay that is gone
+        make(tmp_path, GOOD).check()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

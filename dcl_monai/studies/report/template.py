@@ -56,6 +56,10 @@ figcaption { font-size: .9rem; color: #444; }
 {% if results.unfinished %}
 <div class="note">Not complete, and so not in any table: {{ results.unfinished|join(", ") }}.</div>
 {% endif %}
+{% if mixed %}
+<div class="note">Not one recipe: {{ mixed|join(", ") }} changed between these runs, so they should not be
+compared.</div>
+{% endif %}
 <p>Dice, mean ± standard deviation over the {{ patients }} test patients: of each patient the seeds (and for
 the average the phases{% if divisions > 1 %}, then the {{ divisions }} divisions of the subjects that test
 him{% endif %}) are averaged first, so that a patient counts once. <b>Bold</b>: best of its column. * better,

@@ -61,6 +61,7 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
         results=results,
         facts=facts(divisions, results),
         divisions=len(divisions),
+        mixed=mixed_configs(results),
         by_division=division_table(results),
         tables=list(zip(tables, cases, strict=True)),
         labels=labels,
@@ -114,6 +115,15 @@ def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tup
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
     }
     return list(shared.items())
+
+
+def mixed_configs(results: StudyResults) -> list[str]:
+    """Config files that were not the same in all runs that they belong to."""
+    hashes: dict[str, set[str]] = {}
+    for run in results.runs:
+        for name, found in run.record.get("configs", {}).items():
+            hashes.setdefault(name, set()).add(found)
+    return sorted(name for name, found in hashes.items() if len(found) > 1)
 
 
 def listed(values: Iterable[object]) -> str:

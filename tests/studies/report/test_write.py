@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from base64 import b64encode
 from html.parser import HTMLParser
@@ -179,6 +180,16 @@ def test_images_elsewhere(made_up_study, caplog):
     text = write_report(out).read_text(encoding="utf-8")
     assert "Best, median and worst cases" not in text
     assert "cannot be drawn" in caplog.text
+
+
+def test_page_tells_of_recipes_that_changed(made_up_study):
+    out = made_up_study({"unet_p": DICE["unet_p"]})
+    for seed in (0, 1):
+        record = out / "runs" / "unet_p" / f"seed{seed}" / "run.json"
+        hashes = {"train.json": f"{seed}", "baselines/unet_p.json": "0"}
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"configs": hashes}))
+    text = write_report(out).read_text(encoding="utf-8")
+    assert "Not one recipe: train.json changed" in text
 
 
 def test_command(made_up_study, capsys):
