@@ -48,6 +48,8 @@ RECIPES: dict[str, Recipe] = {
     "conditions": single_stage("ablation/4.json"),
     "prior": single_stage("ablation/5.json"),
     "dcl_ce": Recipe(("ablation/6.json",)),
+    # the schedule of #6 without its loop: what of its gain is the learning rate that starts anew?
+    "restart": Recipe(("ablation/6.json",), {"dual_weight": 0.0}),
     # step by step to the default of the bundles: DualNet also fills what nobody drew, conditions are compared by their
     # features, stage 2 has a loss of its own, Dice of whole structures; and what of it needs no conditions
     "channels": Recipe(("losses/ce.json", "channels.json"), {"region_weight": 0.0}),

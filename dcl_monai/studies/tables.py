@@ -58,6 +58,7 @@ STUDIES: dict[str, Study] = {
             Row("conditions", "#4", "compatible_ce", marks="nx"),
             Row("prior", "#5", "conditions", marks="nxr"),
             Row("dcl_ce", "#6", "prior", marks="nxrd"),
+            Row("restart", "#6 without the dual loss, in two stages", "dcl_ce", group="control", marks="nxr"),
             Row("channels", "with filling", "dcl_ce", group="ours", marks="nxrdf"),
             Row("propagation", "conditions compared", "channels", marks="nxrdfa"),
             Row("staged", "MMEE in stage 2", "propagation", marks="nxrdfam"),
