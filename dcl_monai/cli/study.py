@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sizes of training, validation and test",
     )
     shared.add_argument("--split_seed", type=int, metavar="N", help="seed of the split (default: 0)")
+    shared.add_argument(
+        "--fold", type=int, metavar="N", help="the split of that seed that tests the next subjects (default: 0)"
+    )
     shared.add_argument("--budget", choices=BUDGETS, help="epochs and iterations by name (default: short)")
     shared.add_argument("--epochs", type=int, nargs=2, metavar=("A", "B"), help="epochs of stage 1 and stage 2")
     shared.add_argument("--iterations", type=int, metavar="N", help="iterations per epoch")
@@ -103,7 +106,7 @@ def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     from dcl_monai.studies import BUDGETS
 
     asked: dict[str, Any] = {}
-    for name in ("bundle", "dataset_dir", "datalist", "split_seed"):
+    for name in ("bundle", "dataset_dir", "datalist", "split_seed", "fold"):
         if getattr(arguments, name) is not None:
             asked[name] = getattr(arguments, name)
     if arguments.split is not None:

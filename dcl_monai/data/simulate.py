@@ -33,6 +33,7 @@ def simulate_datalist(
     seed: int = 0,
     split_seed: int | None = None,
     full_fraction: float = 0.0,
+    fold: int = 0,
 ) -> dict[str, Any]:
     """
     Hide classes of the training images of a fully labelled datalist; the test images keep their labels.
@@ -53,6 +54,7 @@ def simulate_datalist(
         full_fraction: part of the training subjects that ``"partial"`` leaves labelled in full; they are used as
             several partial images, as in the paper. A larger fraction holds the subjects of a smaller one. For
             ``"few"`` the part of the subjects that is kept, instead of as many labels as ``"partial"`` shows.
+        fold: which of the divisions of ``split_seed``, see :func:`~dcl_monai.data.split_subjects`.
 
     Returns:
         the partial datalist.
@@ -64,12 +66,14 @@ def simulate_datalist(
     split_seed = seed if split_seed is None else split_seed
     if min(seed, split_seed) < 0:
         raise DataError(f"seed {min(seed, split_seed)}: a seed must not be negative.")
+    if fold < 0:
+        raise DataError(f"fold {fold}: a fold must not be negative.")
     if not 0.0 <= full_fraction <= 1.0:
         raise DataError(f"full_fraction {full_fraction}: give a number between 0 and 1.")
     datalist = dict(source) if isinstance(source, Mapping) and "datasets" not in source else load_datalist(source)
     classes = datalist["classes"]
     if split is not None:
-        datalist |= divide_anew(datalist, split, split_seed)
+        datalist |= divide_anew(datalist, split, split_seed, fold)
     require_full_labels(datalist["training"], classes)
     if annotation == "partial":
         full, rest = choose_subjects(datalist["training"], full_fraction, seed)
@@ -170,7 +174,9 @@ def show_only(item: Mapping[str, Any], classes: Sequence[int], num_classes: int)
     return result
 
 
-def divide_anew(datalist: Mapping[str, Any], parts: Sequence[float], seed: int) -> dict[str, list[dict[str, Any]]]:
+def divide_anew(
+    datalist: Mapping[str, Any], parts: Sequence[float], seed: int, fold: int
+) -> dict[str, list[dict[str, Any]]]:
     """Divide the labelled images of every data set of a datalist into new splits."""
     items = [item for name in SPLITS for item in datalist[name]]
     labelled = [item for item in items if annotations_of(item)]
@@ -180,7 +186,7 @@ def divide_anew(datalist: Mapping[str, Any], parts: Sequence[float], seed: int) 
         )
     divided = [
         split_subjects(
-            [item for item in labelled if item.get("dataset") == dataset], parts, seed, f"data set {dataset!r}"
+            [item for item in labelled if item.get("dataset") == dataset], parts, seed, f"data set {dataset!r}", fold
         )
         for dataset in dict.fromkeys(item.get("dataset") for item in labelled)
     ]

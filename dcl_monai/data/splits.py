@@ -16,7 +16,7 @@ SPLITS = ("training", "validation", "test")
 
 
 def split_subjects(
-    items: Sequence[Mapping[str, Any]], parts: Sequence[float], seed: int = 0, where: str = ""
+    items: Sequence[Mapping[str, Any]], parts: Sequence[float], seed: int = 0, where: str = "", fold: int = 0
 ) -> dict[str, list[dict[str, Any]]]:
     """
     Divide items into training, validation and test by subject, so that no subject stands in two of them.
@@ -27,6 +27,8 @@ def split_subjects(
             split of size 0 stays empty.
         seed: seed of the random division.
         where: the data set, and its place in the user's file, for messages.
+        fold: which division of that seed: each goes on where the test subjects of the one before began (the validation
+            subjects, without a test), so that no two test the same subject until all have been tested.
 
     Raises:
         DataError: when a split would be empty.
@@ -47,6 +49,7 @@ def split_subjects(
             )
         sizes[sizes.argmax()] -= 1  # rounding leaves no split empty that should hold something
         sizes[split] += 1
+    order = np.roll(order, fold * (sizes[2] or sizes[1]))
     chosen = np.split(order, np.cumsum(sizes)[:-1])
     members = {split: {subjects[index] for index in indices} for split, indices in zip(SPLITS, chosen, strict=True)}
     return {split: [dict(item) for item in items if item["subject"] in members[split]] for split in SPLITS}

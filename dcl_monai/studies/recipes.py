@@ -50,14 +50,16 @@ RECIPES: dict[str, Recipe] = {
     "dcl_ce": Recipe(("ablation/6.json",)),
     # the schedule of #6 without its loop: what of its gain is the learning rate that starts anew?
     "restart": Recipe(("ablation/6.json",), {"dual_weight": 0.0}),
-    # step by step to the default of the bundles: DualNet also fills what nobody drew, conditions are compared by their
-    # features, stage 2 has a loss of its own, Dice of whole structures; and what of it needs no conditions
-    "channels": Recipe(("losses/ce.json", "channels.json"), {"region_weight": 0.0}),
-    "propagation": Recipe(("losses/ce.json",), {"region_weight": 0.0}),
-    "staged": Recipe(settings={"region_weight": 0.0}),
+    # the default of the bundles, and without one of its parts: conditions compared by their features, the dual loss,
+    # DualNet's filling of what nobody drew, MMEE in stage 2, Dice of whole structures, everything that needs conditions
     "dcl": Recipe(),
-    "region": single_stage("region.json"),
+    "channels": Recipe(("channels.json",)),
+    "no_dual": Recipe(settings={"dual_weight": 0.0}),
+    "no_filling": Recipe(settings={"fill_weight": 0.0}),
+    "no_mmee": Recipe(("losses/ce.json",)),
+    "no_region": Recipe(settings={"region_weight": 0.0}),
     "self_training": Recipe(("self_training.json",)),
+    "region": single_stage("region.json"),
     # other losses
     "dcl_ce_dice": Recipe(("ablation/6.json", "losses/ce_dice.json")),
     "dcl_mmee": Recipe(("ablation/6.json", "losses/mmee.json")),

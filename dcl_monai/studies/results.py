@@ -33,7 +33,7 @@ class RunResults:
         recipe: its recipe.
         seed: its seed.
         folder: where it lies.
-        division: seed of the division of the subjects.
+        division: seed of the division of the subjects, and fold.
         record: its ``run.json``.
         datalist: what it was trained and tested on.
         dice: test volume -> structure -> Dice; structures that a volume does not show are missing.
@@ -47,7 +47,7 @@ class RunResults:
     recipe: str
     seed: int
     folder: Path
-    division: int
+    division: tuple[int, int]
     record: Mapping[str, Any]
     datalist: Mapping[str, Any]
     dice: Mapping[Case, Mapping[str, float]]
@@ -131,7 +131,7 @@ class RecipeResults:
 
     def seed_deviation(self, structures: Sequence[str]) -> float:
         """How much the mean over patients varies with the seed, within divisions; ``nan`` if none has two seeds."""
-        means: dict[int, list[float]] = {}
+        means: dict[tuple[int, int], list[float]] = {}
         for run in self.runs:
             patients = RecipeResults(self.name, [run]).by_patient(structures)
             means.setdefault(run.division, []).append(summarize(list(patients.values())).mean)
@@ -191,7 +191,7 @@ def read_results(*outs: str | Path) -> StudyResults:
     Raises:
         DataError: when there is no complete run, or runs cannot be compared.
     """
-    divisions = [read_division(out, study.split_seed) for out, study in zip(outs, read_divisions(outs), strict=True)]
+    divisions = [read_division(out, study.division) for out, study in zip(outs, read_divisions(outs), strict=True)]
     unfinished = [name for _, names in divisions for name in names]
     recipes: dict[str, RecipeResults] = {}
     for name in dict.fromkeys(name for found, _ in divisions for name in found):
@@ -218,13 +218,13 @@ def read_results(*outs: str | Path) -> StudyResults:
     )
 
 
-def read_division(out: str | Path, division: int) -> tuple[dict[str, list[RunResults]], list[str]]:
+def read_division(out: str | Path, division: tuple[int, int]) -> tuple[dict[str, list[RunResults]], list[str]]:
     """
     Read the runs of a folder.
 
     Args:
         out: folder of a study.
-        division: seed of its division of the subjects.
+        division: seed of its division of the subjects, and fold.
 
     Returns:
         recipe -> complete runs, and names of the runs that are not complete.
@@ -256,7 +256,7 @@ def read_division(out: str | Path, division: int) -> tuple[dict[str, list[RunRes
     return recipes, unfinished
 
 
-def read_run(recipe: str, seed: int, folder: Path, division: int, record: Mapping[str, Any]) -> RunResults:
+def read_run(recipe: str, seed: int, folder: Path, division: tuple[int, int], record: Mapping[str, Any]) -> RunResults:
     """Read the tables of a run."""
     surface = read_lines(folder / "test_surface.csv")
     confusion: dict[Case, dict[tuple[str, str], float]] = {}

@@ -236,6 +236,7 @@ def training(
             "model_file": str(folder / "model.pt"),
             "seed": seed,
             "split_seed": settings.split_seed,
+            "fold": settings.fold,
             "stage1_epochs": sum(epochs) - stage2,
             "stage2_epochs": stage2,
             "iterations_per_epoch": settings.iterations,

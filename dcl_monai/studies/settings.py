@@ -35,6 +35,7 @@ class StudySettings:
         split: sizes of training, validation and test; ``None``: the bundle's.
         split_seed: seed of the division of the subjects. The classes that a subject shows are drawn by the seed of a
             run.
+        fold: which of the divisions of that seed: folds test other subjects, until all have been tested.
         epochs: epochs of stage 1 and of stage 2. A recipe without a second stage trains for as many in all.
         iterations: iterations per epoch, so that recipes with fewer images do not train less.
         overlays: further config files for all runs, before those of the recipe.
@@ -46,10 +47,16 @@ class StudySettings:
     datalist: str | None = None
     split: tuple[float, ...] | None = None
     split_seed: int = 0
+    fold: int = 0
     epochs: tuple[int, int] = BUDGETS["short"][:2]
     iterations: int = BUDGETS["short"][2]
     overlays: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def division(self) -> tuple[int, int]:
+        """What decides who is tested: the seed of the split, and the fold."""
+        return self.split_seed, self.fold
 
     @property
     def task(self) -> str:
@@ -127,20 +134,20 @@ def read_divisions(outs: Sequence[str | Path]) -> list[StudySettings]:
         DataError: when one is no study, or they differ in more, or two have the same division.
     """
     studies = [read_study(out) for out in outs]
-    first, seen = studies[0], dict[int, str | Path]()
+    first, seen = studies[0], dict[tuple[int, int], str | Path]()
     for out, study in zip(outs, studies, strict=True):
         for name in asdict(first):
-            if name not in (*PLACES, "split_seed") and getattr(study, name) != getattr(first, name):
+            if name not in (*PLACES, "split_seed", "fold") and getattr(study, name) != getattr(first, name):
                 raise DataError(
                     f"{out}: this study has {name} {getattr(study, name)!r}, {outs[0]} {getattr(first, name)!r}. Only "
-                    "studies that differ in --split_seed alone can be reported together."
+                    "studies that differ in --split_seed or --fold alone can be reported together."
                 )
-        if study.split_seed in seen:
+        if study.division in seen:
             raise DataError(
-                f"{out}: has split seed {study.split_seed}, as {seen[study.split_seed]} has. Copy the runs of one "
-                "division into one folder."
+                f"{out}: has split seed {study.split_seed} and fold {study.fold}, as {seen[study.division]} has. Copy "
+                "the runs of one division into one folder."
             )
-        seen[study.split_seed] = out
+        seen[study.division] = out
     return studies
 
 

@@ -50,7 +50,7 @@ class Study:
 STUDIES: dict[str, Study] = {
     "ablation": Study(
         "Ablation",
-        "What does each part of the method add? Every row is tested against the row above.",
+        "#2 to #6 are tested against the row above, the default without a part against the default.",
         (
             Row("conventional_ce", "#1", marks="c"),
             Row("unet_p", "#2", "conventional_ce", marks="p"),
@@ -59,12 +59,14 @@ STUDIES: dict[str, Study] = {
             Row("prior", "#5", "conditions", marks="nxr"),
             Row("dcl_ce", "#6", "prior", marks="nxrd"),
             Row("restart", "#6 without the dual loss, in two stages", "dcl_ce", group="control", marks="nxr"),
-            Row("channels", "with filling", "dcl_ce", group="ours", marks="nxrdf"),
-            Row("propagation", "conditions compared", "channels", marks="nxrdfa"),
-            Row("staged", "MMEE in stage 2", "propagation", marks="nxrdfam"),
-            Row("dcl", "the default", "staged", marks="nxrdfamg"),
-            Row("self_training", "the default without conditions", "dcl", marks="nfmg"),
-            Row("region", "#3 with Dice of structures", "compatible_ce", marks="ng"),
+            Row("region", "#3 with Dice of structures", "compatible_ce", group="ours", marks="ng"),
+            Row("dcl", "the default", "dcl_ce", marks="nxrdfamg"),
+            Row("channels", "conditions not compared", "dcl", group="the default without one part", marks="nxrdfmg"),
+            Row("no_dual", "no dual loss", "dcl", marks="nxrfamg"),
+            Row("no_filling", "no filling", "dcl", marks="nxrdamg"),
+            Row("no_mmee", "CE in stage 2, too", "dcl", marks="nxrdfag"),
+            Row("no_region", "no Dice of structures", "dcl", marks="nxrdfam"),
+            Row("self_training", "no conditions, so no prior and dual loss", "dcl", marks="nfmg"),
         ),
         (
             ("c", "L_ce"),

@@ -35,7 +35,7 @@ def division_table(results: StudyResults) -> DetailTable:
         parts = [RecipeResults(name, [run for run in found.runs if run.division == d]) for d in divisions]
         means = [summarize(list(part.by_patient(results.structures).values())).mean for part in parts]
         rows.append([name, *map(number, means)])
-    return DetailTable(["recipe", *(f"split seed {d}" for d in divisions)], rows)
+    return DetailTable(["recipe", *(f"split seed {seed}, fold {fold}" for seed, fold in divisions)], rows)
 
 
 def surface_table(results: StudyResults) -> DetailTable:

@@ -101,9 +101,11 @@ def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tup
     sizes = [len({item["subject"] for item in results.runs[0].datalist[s]}) for s in ("validation", "test")]
     subjects = f"{sizes[0]} validation, {sizes[1]} test"
     if len(divisions) == 1:
-        subjects += f"; split seed {settings.split_seed}, the same for all runs"
+        subjects += f"; split seed {settings.split_seed}, fold {settings.fold}, the same for all runs"
     else:
-        subjects += f" in each of {len(divisions)} divisions; split seeds {listed(s.split_seed for s in divisions)}"
+        subjects += f" in each of {len(divisions)} divisions; split seeds (and folds) " + listed(
+            f"{study.split_seed} ({study.fold})" for study in divisions
+        )
     stage1, stage2 = settings.epochs
     shared: Mapping[str, Any] = {
         "bundle": settings.task,
@@ -142,12 +144,12 @@ def write_cases(results: StudyResults, path: Path) -> None:
     def write(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            head = ["recipe", "split_seed", "seed", "dataset", "subject", "phase", "case", "structure"]
+            head = ["recipe", "split_seed", "fold", "seed", "dataset", "subject", "phase", "case", "structure"]
             writer.writerow([*head, "dice", "dice_shuffled", "hd95_mm", "assd_mm"])
             for run in results.runs:
                 for case, dice in run.dice.items():
                     for name, value in dice.items():
                         others = [table.get(case, {}).get(name, "") for table in (run.shuffled, run.hd95, run.assd)]
-                        writer.writerow([run.recipe, run.division, run.seed, *case, name, value, *others])
+                        writer.writerow([run.recipe, *run.division, run.seed, *case, name, value, *others])
 
     replace_atomic(path, write)

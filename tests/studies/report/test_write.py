@@ -145,8 +145,9 @@ def test_plots_are_files_too(report):
 
 def test_page_tells_what_is_missing_and_missed(report):
     _, text = report
-    missing = ["#4", "#5", "with filling", "conditions compared", "MMEE in stage 2", "the default"]
-    missing += ["the default without conditions", "#3 with Dice of structures"]
+    missing = ["#4", "#5", "#3 with Dice of structures", "the default", "conditions not compared", "no dual loss"]
+    missing += ["no filling", "CE in stage 2, too", "no Dice of structures"]
+    missing += ["no conditions, so no prior and dual loss"]
     assert f"No complete run yet: {', '.join(missing)}." in text
     rows = {row[0].strip(): row for row in Page(text).rows if row and any("4 of 32" in cell for cell in row)}
     assert list(rows) == ["conventional_ce"]
@@ -209,7 +210,7 @@ def test_divisions_together(made_up_study, tmp_path, capsys):
     assert main(["report", str(one), str(other), "--out", str(tmp_path)]) == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "the 12 test patients" in re.sub(r"\s+", " ", page)
-    assert "8 test in each of 2 divisions; split seeds 0, 1" in page
+    assert "8 test in each of 2 divisions; split seeds (and folds) 0 (0), 1 (0)" in page
     assert ["dcl", ".835", ".875"] in [[cell.strip() for cell in row] for row in Page(page).rows]
     assert page.count("of dcl: A test") == 3 * 2  # text and alternative text of three pictures
     found = lines(tmp_path / "report" / "baselines.csv", "unet_p")["average"]
