@@ -70,6 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if min(arguments.seeds) < 0:
         raise DataError(f"--seeds {min(arguments.seeds)}: a seed must not be negative.")
+    for option in ("split_seed", "fold"):
+        if (getattr(arguments, option) or 0) < 0:
+            raise DataError(f"--{option} {getattr(arguments, option)}: give 0 or more.")
     for option in ("jobs", "threads"):
         if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
             raise DataError(f"--{option} {getattr(arguments, option)}: give at least 1.")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dcl_monai.cli import main
-from dcl_monai.data import load_datalist, write_synthetic_acdc
+from dcl_monai.data import acdc_document, load_datalist, simulate_datalist, write_synthetic_acdc
 from dcl_monai.studies.runs import make_run
 from dcl_monai.studies.settings import open_study, read_study
 
@@ -41,7 +41,7 @@ def study(data, tmp_path_factory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("study")
     (folder / "small.json").write_text(json.dumps(SMALL))
     words = ["study", "baselines", "--out", str(folder / "out"), "--dataset_dir", str(data), "--seeds", "0"]
-    words += ["--only", "dcl_ce", "pseudo", "--epochs", "1", "1", "--iterations", "2", "--jobs", "2"]
+    words += ["--only", "dcl_ce", "pseudo", "--epochs", "1", "1", "--iterations", "2", "--jobs", "2", "--fold", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "dcl_monai", *words, "--overlay", str(folder / "small.json")],
         cwd=ROOT,
@@ -61,6 +61,10 @@ def test_runs(study):
     volumes = {name: [line.split(",")[:4] for line in text.splitlines()] for name, text in tables.items()}
     assert volumes["dcl_ce"] == volumes["pseudo"], "one test set for all rows"
     assert len(volumes["dcl_ce"]) == 1 + 3 * 2
+    others = simulate_datalist(acdc_document(read_study(out).dataset_dir), SMALL["split"])["test"]
+    assert not {line[1] for line in volumes["dcl_ce"]} & {item["subject"] for item in others}, (
+        "patients of another fold"
+    )
     for name in ("test_surface.csv", "test_confusion.csv", "test_dice_shuffled.csv", "predictions", "model.pt"):
         assert (out / "runs" / "dcl_ce" / "seed0" / name).exists()
     record = json.loads((out / "runs" / "pseudo" / "seed0" / "run.json").read_text())
@@ -132,6 +136,7 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
     [
         (["--only", "nothing"], "--only nothing: no such row"),
         (["--seeds", "-1"], "--seeds -1"),
+        (["--fold", "-1"], "--fold -1"),
         (["--jobs", "0"], "--jobs 0"),
         (["--threads", "0"], "--threads 0"),
         (["--epochs", "0", "1"], "--epochs 0 1"),

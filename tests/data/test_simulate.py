@@ -280,6 +280,12 @@ class TestStudies:
         alone = simulate_datalist(full, [60, 20, 20], seed=5)
         assert subjects(alone["test"]) == subjects(one["test"]), "the split seed is the seed, if there is no other"
 
+    def test_folds_test_other_subjects(self):
+        first, second = (simulate_datalist(make_datalist(24), [60, 20, 20], split_seed=5, fold=fold) for fold in (0, 1))
+        assert not subjects(first["test"]) & subjects(second["test"])
+        with pytest.raises(DataError, match="fold -1"):
+            simulate_datalist(make_datalist(24), [60, 20, 20], fold=-1)
+
     @pytest.mark.parametrize(("training", "per_subject", "kept"), [(60, 1, 15), (25, 1, 7), (20, 2, 10), (3, 1, 1)])
     def test_few(self, training, per_subject, kept):
         """As many labels as the partial annotation shows, rounded up to whole subjects, labelled in full."""

@@ -59,6 +59,25 @@ def test_deterministic():
     assert split_subjects(items, (60, 20, 20), 3) != split_subjects(items, (60, 20, 20), 4)
 
 
+@pytest.mark.parametrize(
+    ("count", "parts", "held_out", "folds"),
+    [(50, (30, 5, 15), "test", 3), (20, (60, 20, 20), "test", 5), (20, (80, 20, 0), "validation", 5)],
+)
+def test_folds(count, parts, held_out, folds):
+    """Folds of one seed hold out one group of subjects after the other; the first is the division without folds."""
+    items = make_items(count)
+    divided = [split_subjects(items, parts, 7, fold=fold) for fold in range(folds)]
+    assert divided[0] == split_subjects(items, parts, 7)
+    groups = [subjects(splits[held_out]) for splits in divided]
+    assert (
+        sum(map(len, groups))
+        == len(set.union(*groups))
+        == folds * round(count * parts[SPLITS.index(held_out)] / sum(parts))
+    )
+    for splits in divided:
+        assert sum(len(subjects(splits[name])) for name in SPLITS) == count
+
+
 def test_order_of_the_items_does_not_matter():
     items = make_items(20)
     one, other = split_subjects(items, (60, 20, 20)), split_subjects(items[::-1], (60, 20, 20))

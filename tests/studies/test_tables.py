@@ -55,7 +55,7 @@ def test_ids_that_every_run_sets_exist(bundle):
     """MONAI takes a misspelt id without a word."""
     parser = ConfigParser()
     parser.read_config(repository() / "bundles" / bundle / "configs" / "train.json")
-    ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "split", "resume", "test_details"}
+    ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "fold", "split", "resume", "test_details"}
     assert ids | {"stage1_epochs", "stage2_epochs", "iterations_per_epoch"} <= set(parser.get())
     assert "source" in parser["datalist"]
 
