@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         nargs=3,
         metavar=("A", "B", "C"),
-        help="sizes of training, validation and test",
+        help="sizes of training, validation and test in proportion to each other (default: the bundle's)",
     )
     shared.add_argument("--split_seed", type=int, metavar="N", help="seed of the split (default: 0)")
     shared.add_argument(
@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         1 if a run failed.
     """
     # torch and MONAI take a while to import, and other commands do without
-    from dcl_monai.studies import open_study, run_study
+    from dcl_monai.studies import open_study, run_study, save_study
+    from dcl_monai.studies.checks import check_ids, count_subjects
     from dcl_monai.studies.progress import Display
     from dcl_monai.studies.runs import make_run
     from dcl_monai.studies.tables import recipes_of
@@ -82,14 +83,18 @@ def run(arguments: argparse.Namespace) -> int:
     runs = [
         make_run(arguments.out, settings, recipe, seed) for seed in dict.fromkeys(arguments.seeds) for recipe in recipes
     ]
+    check_ids(settings, runs)
     for planned in runs:
         planned.check()
+    subjects = ", ".join(f"{count} {split}" for split, count in count_subjects(runs[0]).items())
+    print(f"subjects: {subjects} (split seed {settings.split_seed}, fold {settings.fold})")
     jobs = arguments.jobs or default_jobs()
     if arguments.list:
         from rich import print as show
 
-        show(Display(runs).table())
+        show(Display(runs, status={run.folder: run.status() for run in runs}).table())
         return 0
+    save_study(arguments.out, settings)
     elsewhere, failures = run_study(runs, jobs, arguments.threads, Display(runs, jobs))
     for other in elsewhere:
         print(f"{other.name}: is running elsewhere, and was left alone.")

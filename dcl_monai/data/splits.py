@@ -31,7 +31,7 @@ def split_subjects(
             subjects, without a test), so that no two test the same subject until all have been tested.
 
     Raises:
-        DataError: when a split would be empty.
+        DataError: when a split would be empty, or every subject was tested in folds before.
     """
     if len(parts) != len(SPLITS) or min(parts) < 0 or not 0 < sum(parts) < np.inf:
         raise DataError(f"a split of {list(parts)} is impossible: give three numbers, not all 0, like 60 20 20.")
@@ -49,7 +49,14 @@ def split_subjects(
             )
         sizes[sizes.argmax()] -= 1  # rounding leaves no split empty that should hold something
         sizes[split] += 1
-    order = np.roll(order, fold * (sizes[2] or sizes[1]))
+    held_out = int(sizes[2] or sizes[1])
+    if fold and fold * held_out >= len(subjects):
+        raise DataError(
+            (f"{where}: " if where else "")
+            + f"fold {fold}: with {held_out} of {len(subjects)} subjects held out at a time, all have been after fold "
+            f"{-(-len(subjects) // max(held_out, 1)) - 1}. Take a fold up to that, or another seed."
+        )
+    order = np.roll(order, fold * held_out)
     chosen = np.split(order, np.cumsum(sizes)[:-1])
     members = {split: {subjects[index] for index in indices} for split, indices in zip(SPLITS, chosen, strict=True)}
     return {split: [dict(item) for item in items if item["subject"] in members[split]] for split in SPLITS}

@@ -2,7 +2,7 @@
 
 from .recipes import RECIPES, Recipe
 from .runner import run_study
-from .settings import BUDGETS, StudySettings, open_study
+from .settings import BUDGETS, StudySettings, open_study, save_study
 from .tables import STUDIES, Row, Study
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "StudySettings",
     "open_study",
     "run_study",
+    "save_study",
 ]

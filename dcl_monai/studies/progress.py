@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -27,14 +28,22 @@ class Display:
         runs: the runs.
         jobs: how many go on at a time.
         console: where to show them.
+        status: what has become of each, by folder; default: those that are not complete wait.
     """
 
-    def __init__(self, runs: Sequence[Run], jobs: int = 1, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        jobs: int = 1,
+        console: Console | None = None,
+        status: Mapping[Path, str] | None = None,
+    ) -> None:
         self.runs = list(runs)
         self.jobs = max(1, jobs)
         self.console = console or Console()
         self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
-        self.status = {run.folder: "complete" if run.is_complete() else "waiting" for run in runs}
+        waiting = {run.folder: "complete" if run.is_complete() else "waiting" for run in runs}
+        self.status = dict(waiting if status is None else status)
         self.started: dict[Any, tuple[float, int]] = {}
         self.shown = 0.0
 

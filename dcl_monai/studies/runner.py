@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-try:
-    import fcntl
-except ImportError:  # not on Windows; a run is then not protected from being started twice
-    fcntl = None  # type: ignore[assignment]
-
+from .locks import take_lock
 from .progress import Display
 from .runs import Run, Step, git_state
 
@@ -138,14 +134,9 @@ def run_study(
 
 def begin(run: Run) -> Active | None:
     """Take the lock of a run; ``None`` if another process has it."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(run.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    if fcntl is not None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return None
+    lock = take_lock(run.folder)
+    if lock is None:
+        return None
     steps = [step for step in run.steps if not is_done(run, step)]
     work = Active(run, lock, steps, first_epoch=run.epochs_done())
     if not run.is_complete():

@@ -19,10 +19,28 @@ from typing import Any
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
+from .locks import is_locked
 from .recipes import RECIPES, Recipe, repository
 from .settings import StudySettings
 
-__all__ = ["Run", "Step", "make_run", "runs_of"]
+__all__ = ["RUN_IDS", "Run", "Step", "make_run", "runs_of"]
+
+RUN_IDS = (
+    "dataset_dir",
+    "datalist#source",
+    "split",
+    "output_dir",
+    "model_file",
+    "seed",
+    "split_seed",
+    "fold",
+    "stage1_epochs",
+    "stage2_epochs",
+    "iterations_per_epoch",
+    "test_details",
+    "resume",
+)
+"""Ids that every run sets by itself."""
 
 PACKAGES = ("dcl-monai", "monai", "torch", "pytorch-ignite", "numpy", "scipy")
 
@@ -138,6 +156,15 @@ class Run:
     def is_complete(self) -> bool:
         """Whether there is nothing left to do."""
         return self.record().get("status") == "complete" and self.steps[-1].result.is_file()
+
+    def status(self) -> str:
+        """What has become of it: complete, running, stopped, failed, or waiting for its start."""
+        if self.is_complete():
+            return "complete"
+        if is_locked(self.folder):
+            return "running"
+        noted = str(self.record().get("status", "waiting"))
+        return "stopped" if noted == "running" else noted  # its process was killed
 
     def note(self, status: str, attempt: Mapping[str, Any] | None = None) -> None:
         """Write ``run.json``: the status, and an attempt that ended."""

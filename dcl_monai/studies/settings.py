@@ -15,7 +15,7 @@ from dcl_monai.utils.files import write_atomic
 
 from .recipes import repository
 
-__all__ = ["BUDGETS", "StudySettings", "open_study", "read_divisions"]
+__all__ = ["BUDGETS", "StudySettings", "open_study", "read_divisions", "save_study"]
 
 NAME = "study.json"
 
@@ -80,7 +80,7 @@ PLACES = ("dataset_dir", "datalist")
 
 def open_study(out: str | Path, asked: Mapping[str, Any]) -> StudySettings:
     """
-    Take up the study of a folder, or begin one.
+    Take up the study of a folder, or plan one; nothing is written, see :func:`save_study`.
 
     Args:
         out: folder of the study.
@@ -91,9 +91,7 @@ def open_study(out: str | Path, asked: Mapping[str, Any]) -> StudySettings:
     """
     path = Path(out) / NAME
     if not path.exists():
-        settings = resolve(StudySettings(**{"bundle": "acdc", **asked}))
-        write_atomic(path, json.dumps(asdict(settings), indent=2) + "\n")
-        return settings
+        return resolve(StudySettings(**{"bundle": "acdc", **asked}))
     stored = read_study(out)
     if any(name in asked for name in PLACES):
         stored = replace(stored, dataset_dir=None, datalist=None)
@@ -106,6 +104,13 @@ def open_study(out: str | Path, asked: Mapping[str, Any]) -> StudySettings:
             "out, or give another --out: runs of different settings cannot be compared."
         )
     return wanted
+
+
+def save_study(out: str | Path, settings: StudySettings) -> None:
+    """Write the settings of a study that begins; one that has begun keeps its own."""
+    path = Path(out) / NAME
+    if not path.exists():
+        write_atomic(path, json.dumps(asdict(settings), indent=2) + "\n")
 
 
 def read_study(out: str | Path) -> StudySettings:

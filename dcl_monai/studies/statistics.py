@@ -104,14 +104,15 @@ def summarize(values: Sequence[float]) -> Summary:
 def compare(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> Comparison:
     """
     Test two rows on the patients that both have, by Wilcoxon's signed-rank test (exact for up to 50 patients without
-    ties, normal approximation otherwise, as SciPy chooses).
+    ties, normal approximation otherwise, as SciPy chooses). Differences that agree to nine digits are ties: the order
+    in which means were summed up decides nothing.
 
     Args:
         one: patient -> value.
         other: patient -> value of the row it is tested against.
     """
     patients = sorted(set(one) & set(other), key=str)
-    differences = np.array([one[patient] - other[patient] for patient in patients])
+    differences = np.round([one[patient] - other[patient] for patient in patients], 9)
     if not len(differences):
         return Comparison(float("nan"), float("nan"), 0)
     # without a difference there is no rank

@@ -141,14 +141,17 @@ def telling_slice(*maps: np.ndarray) -> int:
     The slice that shows most of the structures that are drawn, each relative to where it is largest.
 
     Args:
-        *maps: class maps (H, W, D); the first in which anything but background is drawn decides, else the middle is
-            taken.
+        *maps: class maps (H, W, D). The first decides which slices show enough, at least half as much as the best; of
+            these the next one decides, and so on. One that shows nothing but background is passed over; if all do, the
+            middle is taken.
     """
+    best, slices = maps[0].shape[-1] // 2, np.arange(maps[0].shape[-1])
     for classes in maps:
         areas = [(classes == value).sum((0, 1)) for value in np.unique(classes[classes > 0])]
-        if areas:
-            return int(sum(area / area.max() for area in areas).argmax())
-    return maps[0].shape[-1] // 2
+        shown = np.sum([area / area.max() for area in areas], axis=0)[slices] if areas else np.zeros(len(slices))
+        if shown.any():
+            best, slices = int(slices[shown.argmax()]), slices[shown >= shown.max() / 2]
+    return best
 
 
 def unhidden(item: Mapping[str, Any]) -> dict[Any, Any]:

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from dcl_monai.cli import main
-from dcl_monai.data import acdc_document, load_datalist, simulate_datalist, write_synthetic_acdc
+from dcl_monai.data import acdc_document, load_datalist, simulate_datalist, write_datalist, write_synthetic_acdc
+from dcl_monai.studies.locks import take_lock
 from dcl_monai.studies.runs import make_run
-from dcl_monai.studies.settings import open_study, read_study
+from dcl_monai.studies.settings import open_study, read_study, save_study
+from dcl_monai.studies.tables import recipes_of
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -146,6 +148,13 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
         (["--dataset_dir", "nowhere"], "--dataset_dir nowhere: no such folder"),
         (["--datalist", "nowhere.yaml"], "--datalist nowhere.yaml: no such file"),
         (["--set", "batch_size"], "--set batch_size: write ID=VALUE"),
+        (["--set", "spatail_size=[32,32,-1]"], "--set spatail_size: the bundle acdc has no id"),
+        (["--set", "prior_weight=0.3"], "--set prior_weight: the row conditions sets prior_weight itself"),
+        (["--set", "loss#combination=ce"], "sets loss itself"),
+        (["--set", "seed=3"], "--set seed: every run has this of its own"),
+        (["--split", "-1", "2", "3"], "a split of [-1.0, 2.0, 3.0] is impossible"),
+        (["--split", "100", "0", "0"], "no subject is left for validation"),
+        (["--fold", "5"], "fold 5: with 8 of 40 subjects held out at a time, all have been after fold 4."),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, capsys, words, message):
@@ -153,11 +162,40 @@ def test_mistakes_are_one_line(tmp_path, capsys, words, message):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+    assert not (tmp_path / "out").exists(), "a mistake must not be what the next call has to keep to"
+
+
+def test_list_runs_and_writes_nothing(tmp_path, data, capsys):
+    """Runs are shown as they are, also those of another process or of one that was killed."""
+    settings = open_study(tmp_path / "out", {"dataset_dir": str(data)})
+    words = ["study", "ablation", "--out", str(tmp_path / "out"), "--dataset_dir", str(data), "--seeds", "0", "--list"]
+    assert main([*words, "--only", "1", "2", "3"]) == 0
+    assert not (tmp_path / "out").exists()
+    shown = capsys.readouterr().out
+    assert "subjects: 7 training, 3 validation, 2 test (split seed 0, fold 0)" in shown
+    assert shown.count("waiting") == 3
+    killed, worked_on, _ = (make_run(tmp_path / "out", settings, row, 0) for row in recipes_of("ablation", list("123")))
+    killed.note("running")
+    lock = take_lock(worked_on.folder)
+    assert main([*words, "--only", "1", "2", "3"]) == 0
+    shown = capsys.readouterr().out
+    os.close(lock)
+    assert [shown.count(status) for status in ("stopped", "running", "waiting")] == [1, 1, 1]
+
+
+def test_partial_labels_are_refused_before_anything_runs(tmp_path, data, capsys):
+    """A study hides classes itself."""
+    write_datalist(simulate_datalist(acdc_document(data), [60, 20, 20]), tmp_path / "partial.json")
+    words = ["study", "baselines", "--out", str(tmp_path / "out"), "--datalist", str(tmp_path / "partial.json")]
+    assert main(words) == 1
+    assert "label" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_data_may_lie_elsewhere(tmp_path, data):
     """On another machine; but what decides the results must be the same."""
     first = open_study(tmp_path, {"dataset_dir": str(data), "settings": {"batch_size": 4}, "overlays": ("paper.json",)})
+    save_study(tmp_path, first)
     moved = tmp_path / "moved"
     moved.mkdir()
     second = open_study(tmp_path, {"dataset_dir": str(moved)})

@@ -78,6 +78,12 @@ def test_folds(count, parts, held_out, folds):
         assert sum(len(subjects(splits[name])) for name in SPLITS) == count
 
 
+@pytest.mark.parametrize(("fold", "parts"), [(5, (60, 20, 20)), (5, (80, 20, 0)), (10**30, (60, 20, 20))])
+def test_no_fold_repeats_another(fold, parts):
+    with pytest.raises(DataError, match=rf"^north: fold {fold}: with \d+ of 20 subjects held out"):
+        split_subjects(make_items(20), parts, where="north", fold=fold)
+
+
 def test_order_of_the_items_does_not_matter():
     items = make_items(20)
     one, other = split_subjects(items, (60, 20, 20)), split_subjects(items[::-1], (60, 20, 20))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dcl_monai.data import prediction_name, simulate_datalist, write_datalist
-from dcl_monai.studies.settings import StudySettings, open_study
+from dcl_monai.studies.settings import StudySettings, open_study, save_study
 
 CLASSES = ["background", "RV", "MYO", "LV"]
 PATIENTS = 8
@@ -63,6 +63,7 @@ def made_up_study(tmp_path_factory) -> Callable[..., Path]:
         full_datalist = write_data(data, first=split_seed * PATIENTS // 2)
         asked = {"dataset_dir": str(data), "epochs": (3, 1), "iterations": 5, "split_seed": split_seed}
         settings: StudySettings = open_study(out, asked)
+        save_study(out, settings)
         assert settings.task == "acdc"
         for recipe, score in dice.items():
             for seed in seeds:

@@ -63,6 +63,16 @@ def test_compare_by_hand():
     assert compare(other, one).difference == pytest.approx(-0.035)
 
 
+def test_rounding_of_means_decides_nothing():
+    """Dice tables have four digits, so differences tie; means summed up in another order differ in the last bit."""
+    gains = [0.01, 0.01, 0.01, -0.01, 0.02, 0.02, -0.03, 0.04, 0.05, 0.06]
+    other = {k: 0.7 + 0.01 * k for k in range(len(gains))}
+    exact = {k: other[k] + gain for k, gain in enumerate(gains)}
+    nudged = {k: value + (k - 4) * 1e-16 for k, value in exact.items()}
+    assert len({exact[k] - other[k] for k in range(3)}) > 1, "or there is nothing to see"
+    assert compare(exact, other) == compare(nudged, other)
+
+
 def test_compare_pairs_patients_by_name():
     one = {"a": 0.9, "b": 0.1, "c": 0.5}
     other = {"c": 0.4, "b": 0.2, "a": 0.7, "d": 0.0}

@@ -54,6 +54,13 @@ class TestSlice:
         assert (truth > 0).sum((0, 1)).argmax() == 1
         assert telling_slice(truth) == 3
 
+    def test_of_slices_that_show_what_was_told_the_one_that_shows_most_else(self):
+        """The LV is largest at the base, where the RV is not drawn any more."""
+        truth = np.zeros((8, 8, 4), int)
+        truth[2:6, 2:6, 0], truth[2:5, 2:6, 1], truth[2:4, 2:4, 2] = 3, 3, 3
+        truth[6:8, 2:6, 1:] = 1
+        assert telling_slice(np.where(truth == 3, 3, -1), truth) == 1
+
     def test_nothing_or_background_told(self):
         told, truth = self.maps()
         assert telling_slice(np.minimum(told, 0), truth) == telling_slice(truth)

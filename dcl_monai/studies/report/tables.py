@@ -215,7 +215,7 @@ def write_latex(table: ReportTable, path: Path) -> None:
     lines = [
         "% Made by python -m dcl_monai report. Needs \\usepackage{booktabs}.",
         f"% {table.study.title}: mean and standard deviation of Dice over patients, seeds and phases averaged first.",
-        "% * significantly better than the row it is tested against (Wilcoxon signed-rank, Holm, p < 0.05).",
+        "% * significantly better, $\\downarrow$ worse than the row it is tested against (Wilcoxon, Holm, p < 0.05).",
         f"\\begin{{tabular}}{{l{'c' * (len(head) - 1)}}}",
         "\\toprule",
         " & ".join(head) + r" \\",

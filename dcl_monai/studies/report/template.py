@@ -61,7 +61,7 @@ figcaption { font-size: .9rem; color: #444; }
 compared.</div>
 {% endif %}
 <p>Dice, mean ± standard deviation over the {{ patients }} test patients: of each patient the seeds (and for
-the average the phases{% if divisions > 1 %}, then the {{ divisions }} divisions of the subjects that test
+the average the phases{% if divisions > 1 %}, then those of the {{ divisions }} divisions that test
 him{% endif %}) are averaged first, so that a patient counts once. <b>Bold</b>: best of its column. * better,
 ↓ worse than the row it is tested against: Wilcoxon signed-rank test over patients, two-sided, p &lt; 0.05 after Holm's
 correction (over the averages of all rows; structures and phases are a family of their
@@ -73,7 +73,9 @@ backbone, another budget.</p>
 {% for table, cases in tables %}
 <h2 id="{{ table.name }}">{{ table.study.title }}</h2>
 <p>{{ table.study.question }}</p>
-{% if table.missing %}<div class="note">No complete run yet: {{ table.missing|join(", ") }}.</div>{% endif %}
+{% if table.missing %}<div class="note">
+{{- "Not complete in every division" if divisions > 1 else "No complete run yet" }}:
+{{ table.missing|join("; ") }}.</div>{% endif %}
 <div class="wide"><table>
 <tr><th></th>{% for _, mark in table.study.columns %}<th>{{ mark }}</th>{% endfor %}<th class="n">labels</th><th
 class="n">runs</th>{% for place in table.places %}<th class="n">{{ place }}</th>{% endfor %}</tr>
@@ -95,13 +97,13 @@ class="n">runs</th>{% for place in table.places %}<th class="n">{{ place }}</th>
 </table></div>
 <p class="small">The average, how sure it is, and what the tests say of it:</p>
 <div class="wide"><table>
-<tr><th></th><th class="n">average</th><th class="n">95% interval</th><th class="n">SD of seeds</th>
+<tr><th></th><th>name</th><th class="n">average</th><th class="n">95% interval</th><th class="n">SD of seeds</th>
 <th class="n">of all labels</th>
 <th>tested against</th><th class="n">difference</th><th class="n">patients</th><th class="n">p</th>
 <th class="n">p (Holm)</th></tr>
 {% for row in table.rows %}
 {% set overall = row.cells[average] %}
-<tr><td>{{ row.label }}</td><td class="n">{{ number(overall.mean) }}</td>
+<tr><td>{{ row.label }}</td><td>{{ row.row.recipe }}</td><td class="n">{{ number(overall.mean) }}</td>
 <td class="n">{{ number(overall.low) }} to {{ number(overall.high) }}</td>
 <td class="n">{{ number(row.seed_deviation) }}</td><td class="n">{{ number(row.share) }}</td>
 {% if average in row.tests %}
@@ -109,7 +111,8 @@ class="n">runs</th>{% for place in table.places %}<th class="n">{{ place }}</th>
 <td>{{ table.label_of(row.row.against) }}</td><td class="n">{{ number(test.difference) }}</td>
 <td class="n">{{ test.patients }}</td><td class="n">{{ "%.2g"|format(test.p) }}</td>
 <td class="n">{{ "%.2g"|format(row.corrected[average]) }}<sup>{{ row.star(average) }}</sup></td>
-{% else %}<td></td><td></td><td></td><td></td><td></td>{% endif %}
+{% else %}<td>{{ row.row.against ~ " (no run)" if row.row.against else "" }}</td><td></td><td></td><td></td><td></td>
+{% endif %}
 </tr>
 {% endfor %}
 </table></div>

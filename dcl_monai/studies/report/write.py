@@ -11,9 +11,10 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 import dcl_monai
+from dcl_monai.data.splits import SPLITS
 from dcl_monai.utils.files import replace_atomic, write_atomic
 
-from ..results import StudyResults, read_results
+from ..results import RunResults, StudyResults, read_results
 from ..settings import StudySettings, read_divisions
 from ..tables import STUDIES
 from .details import audit_pairs, audit_table, cost_table, division_table, surface_table, vital_table
@@ -68,7 +69,7 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
         surface=surface_table(results),
         vital=vital_table(results),
         audit=audit_table(results),
-        pairs=len(audit_pairs(results)),
+        pairs=len({frozenset(pair) for pair in audit_pairs(results)}),
         cost=cost_table(results),
         overlays=draw_overlays(results, *shown_recipes(results, tables)),
         smallest=smallest_p(len(results.patients)),
@@ -98,8 +99,9 @@ def smallest_p(patients: int) -> float:
 def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tuple[str, str]]:
     """What all runs share."""
     settings = divisions[0]
-    sizes = [len({item["subject"] for item in results.runs[0].datalist[s]}) for s in ("validation", "test")]
-    subjects = f"{sizes[0]} validation, {sizes[1]} test"
+    # rows with fewer labels may have fewer subjects
+    sizes = {s: max(len({item["subject"] for item in run.annotations[s]}) for run in results.runs) for s in SPLITS}
+    subjects = ", ".join(f"{size} {split}" for split, size in sizes.items())
     if len(divisions) == 1:
         subjects += f"; split seed {settings.split_seed}, fold {settings.fold}, the same for all runs"
     else:
@@ -115,8 +117,20 @@ def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tup
         "seeds": listed(sorted({run.seed for run in results.runs})),
         "overlays": ", ".join(settings.overlays) or "none",
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
+        "commits": listed(sorted({commit_of(attempt) for run in results.runs for attempt in attempts_of(run)})),
     }
     return list(shared.items())
+
+
+def attempts_of(run: RunResults) -> Sequence[Mapping[str, Any]]:
+    """What was noted of the attempts of a run."""
+    return list(run.record.get("attempts", []))
+
+
+def commit_of(attempt: Mapping[str, Any]) -> str:
+    """The commit of the project that an attempt was made with."""
+    state = attempt.get("git") or {}
+    return state.get("commit", "unknown")[:7] + (" and changes" if state.get("changed") else "")
 
 
 def mixed_configs(results: StudyResults) -> list[str]:

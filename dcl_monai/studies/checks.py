@@ -1,0 +1,81 @@
+"""What can be checked of a study before it trains anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from monai.bundle import ConfigParser
+
+from dcl_monai.data.splits import SPLITS
+from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import find_user_error
+
+from .recipes import RECIPES, repository
+from .runs import RUN_IDS, Run
+from .settings import StudySettings
+
+__all__ = ["check_ids", "count_subjects"]
+
+
+def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
+    """
+    Check the ids that all runs of a study shall share: MONAI takes a misspelt one without a word, and one that a row
+    sets itself would make it another row.
+
+    Raises:
+        DataError: when the bundle has no such id, or a row or the study itself sets it.
+    """
+    parser = ConfigParser()
+    parser.read_config([settings.bundle_dir / "configs" / "train.json", *settings.overlay_files])
+    known = parser.get()
+    for name in settings.settings:
+        root = name.partition("#")[0]
+        if root not in known:
+            raise DataError(f"--set {name}: the bundle {settings.task} has no id {root!r}; see its configs/train.json.")
+        for run in runs:
+            own = [other for other in ids_of(run) if overlap(name, other)]
+            if own:
+                raise DataError(
+                    f"--set {name}: the row {run.recipe} sets {own[0]} itself. Leave it out by --only, or give an "
+                    "--overlay, which rows may change."
+                )
+        if any(overlap(name, other) for other in RUN_IDS):
+            raise DataError(f"--set {name}: every run has this of its own; see the options of study.")
+
+
+def ids_of(run: Run) -> list[str]:
+    """Ids that the recipe of a run sets."""
+    recipe = RECIPES[run.recipe]
+    files = [repository() / "configs" / overlay for overlay in (*recipe.overlays, *recipe.teacher)]
+    return [*recipe.settings, *(name for file in files for name in json.loads(file.read_text(encoding="utf-8")))]
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one id is the other, or lies within it."""
+    return f"{one}#".startswith(f"{other}#") or f"{other}#".startswith(f"{one}#")
+
+
+def count_subjects(run: Run) -> Mapping[str, int]:
+    """
+    Divide the subjects as a run will.
+
+    Returns:
+        number of subjects by split.
+
+    Raises:
+        DataError: when the data cannot be divided like this, or a split is empty.
+    """
+    step = run.steps[0]
+    parser = ConfigParser()
+    parser.read_config(step.files)
+    parser.update(dict(step.settings))
+    try:
+        datalist = parser.get_parsed_content("datalist")
+    except Exception as error:
+        raise (find_user_error(error) or error) from None
+    counts = {split: len({item["subject"] for item in datalist[split]}) for split in SPLITS}
+    empty = next((split for split, count in counts.items() if not count), None)
+    if empty is not None:
+        raise DataError(f"no subject is left for {empty}: a study needs all three. Give another --split.")
+    return counts
