@@ -68,8 +68,8 @@ def test_rounding_of_means_decides_nothing():
     gains = [0.01, 0.01, 0.01, -0.01, 0.02, 0.02, -0.03, 0.04, 0.05, 0.06]
     other = {k: 0.7 + 0.01 * k for k in range(len(gains))}
     exact = {k: other[k] + gain for k, gain in enumerate(gains)}
-    nudged = {k: value + (k - 4) * 1e-16 for k, value in exact.items()}
-    assert len({exact[k] - other[k] for k in range(3)}) > 1, "or there is nothing to see"
+    nudged = {k: value + (k - 4) * 2e-16 for k, value in exact.items()}
+    assert len({nudged[k] - other[k] for k in range(3)}) > 1, "or there is nothing to see"
     assert compare(exact, other) == compare(nudged, other)
 
 

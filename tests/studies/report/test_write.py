@@ -82,7 +82,7 @@ def test_page_has_the_numbers_of_the_csv(report):
         assert any(cell.rstrip("*↓") == number(float(average["mean"])) for cell in cells)
         assert f"{number(float(average['ci_low']))}to{number(float(average['ci_high']))}" in summary
         full = lines(out / "report" / "baselines.csv", "unet_f")["average"]
-        assert summary[3] == number(float(average["mean"]) / float(full["mean"]))
+        assert summary[4] == number(float(average["mean"]) / float(full["mean"]))
 
 
 def test_means_and_deviations_by_hand(report):
