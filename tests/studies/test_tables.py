@@ -9,7 +9,8 @@ from monai.bundle import ConfigParser
 
 from dcl_monai.studies.paper import PAPER, PAPER_PLACES, paper_scores
 from dcl_monai.studies.recipes import RECIPES, repository
-from dcl_monai.studies.runs import halves
+from dcl_monai.studies.runs import RUN_IDS, halves, make_run
+from dcl_monai.studies.settings import StudySettings
 from dcl_monai.studies.tables import STUDIES, recipes_of
 from dcl_monai.utils import DataError
 
@@ -58,6 +59,12 @@ def test_ids_that_every_run_sets_exist(bundle):
     ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "fold", "split", "resume", "test_details"}
     assert ids | {"stage1_epochs", "stage2_epochs", "iterations_per_epoch"} <= set(parser.get())
     assert "source" in parser["datalist"]
+
+
+def test_ids_of_a_run_are_its_own(tmp_path):
+    """What --set must not touch is what every run sets."""
+    run = make_run(tmp_path, StudySettings("acdc", dataset_dir="d", datalist="l", split=(1.0, 1.0, 1.0)), "dcl", 0)
+    assert set(run.steps[0].settings) == set(RUN_IDS)
 
 
 def test_only():

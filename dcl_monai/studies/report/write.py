@@ -14,7 +14,7 @@ import dcl_monai
 from dcl_monai.data.splits import SPLITS
 from dcl_monai.utils.files import replace_atomic, write_atomic
 
-from ..results import RunResults, StudyResults, read_results
+from ..results import StudyResults, read_results
 from ..settings import StudySettings, read_divisions
 from ..tables import STUDIES
 from .details import audit_pairs, audit_table, cost_table, division_table, surface_table, vital_table
@@ -117,14 +117,9 @@ def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tup
         "seeds": listed(sorted({run.seed for run in results.runs})),
         "overlays": ", ".join(settings.overlays) or "none",
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
-        "commits": listed(sorted({commit_of(attempt) for run in results.runs for attempt in attempts_of(run)})),
+        "commits": listed(sorted({commit_of(attempt) for run in results.runs for attempt in run.record["attempts"]})),
     }
     return list(shared.items())
-
-
-def attempts_of(run: RunResults) -> Sequence[Mapping[str, Any]]:
-    """What was noted of the attempts of a run."""
-    return list(run.record.get("attempts", []))
 
 
 def commit_of(attempt: Mapping[str, Any]) -> str:
