@@ -54,7 +54,7 @@ def split_subjects(
         raise DataError(
             (f"{where}: " if where else "")
             + f"fold {fold}: with {held_out} of {len(subjects)} subjects held out at a time, all have been after fold "
-            f"{-(-len(subjects) // max(held_out, 1)) - 1}. Take a fold up to that, or another seed."
+            f"{-(-len(subjects) // held_out) - 1}. Take a fold up to that, or another seed."
         )
     order = np.roll(order, fold * held_out)
     chosen = np.split(order, np.cumsum(sizes)[:-1])

@@ -73,7 +73,10 @@ def count_subjects(run: Run) -> Mapping[str, int]:
     try:
         datalist = parser.get_parsed_content("datalist")
     except Exception as error:
-        raise (find_user_error(error) or error) from None
+        mistake = find_user_error(error)
+        if mistake is None:
+            raise
+        raise mistake from None
     counts = {split: len({item["subject"] for item in datalist[split]}) for split in SPLITS}
     empty = next((split for split, count in counts.items() if not count), None)
     if empty is not None:
