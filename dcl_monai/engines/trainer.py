@@ -21,7 +21,7 @@ __all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch", "warp"]
 logger = logging.getLogger(__name__)
 
 CONDITIONS = ("cond_image", "cond_mask")
-LOSS_TERMS = ("loss", "supervised", "positive", "negative", "region", "prior", "propagation", "fill", "dual")
+LOSS_TERMS = ("loss", "supervised", "positive", "negative", "region", "prior", "fill", "dual")
 """What ``engine.state.output`` may hold of a loss: the whole, and its terms."""
 
 

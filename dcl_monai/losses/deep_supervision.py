@@ -18,15 +18,11 @@ class DeepSupervision(nn.Module):
 
     Args:
         loss: a loss of partial labels, with or without ``terms``.
-        propagation_weight: if positive, the last head holds the masks that conditions carried over to the target
-            (:class:`~dcl_monai.networks.MaskPropagation`); its loss is a term of its own with this weight, where there
-            are conditions.
     """
 
-    def __init__(self, loss: nn.Module, propagation_weight: float = 0.0) -> None:
+    def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
-        self.propagation_weight = propagation_weight
 
     def terms(
         self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor
@@ -42,16 +38,11 @@ class DeepSupervision(nn.Module):
         if logits.dim() == candidates.dim():
             return self._of_head(logits, candidates, *conditions)
         heads = list(logits.unbind(1))
-        carried = heads.pop() if self.propagation_weight > 0.0 else None
         weights = [0.5**k for k in range(len(heads))]
         total: dict[str, torch.Tensor] = {}
         for weight, head in zip(weights, heads, strict=True):
             for name, value in self._of_head(head, candidates, *conditions).items():
                 total[name] = total.get(name, value.new_zeros(())) + weight / sum(weights) * value
-        if carried is not None:
-            known = conditions[-1].any()  # blank in plain epochs: nothing to learn, and a constant in the log
-            of_carried = torch.stack(list(self._of_head(carried, candidates, *conditions).values())).sum()
-            total["propagation"] = self.propagation_weight * known * of_carried
         return total
 
     def _of_head(

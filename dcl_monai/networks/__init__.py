@@ -3,7 +3,6 @@
 from .bank import ConditionBank, SimilarityRule
 from .compnet import CompNet
 from .dclnet import DCLNet
-from .propagation import MaskPropagation
 from .unet_plus import UNetPlus
 
-__all__ = ["CompNet", "ConditionBank", "DCLNet", "MaskPropagation", "SimilarityRule", "UNetPlus"]
+__all__ = ["CompNet", "ConditionBank", "DCLNet", "SimilarityRule", "UNetPlus"]

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .propagation import MaskPropagation
 from .unet_plus import UNetPlus
 
 __all__ = ["CompNet"]
@@ -20,10 +19,10 @@ class CompNet(nn.Module):
     """
     The compatible network (Fig. 3): a target image and, for every class, a conditional image with its mask.
 
-    The conditional form has C + m (C + 1) input channels for images of C channels (1 + 2m for C = 1; C + 2m with
-    ``propagation``) and 2m output channels, intersections then extras (Eq. 5). The unconditional form has C and m: the
-    plain network of rows #1-#3. The input is padded to a multiple of ``divisor`` and the output cropped back, so that
-    212 x 212 images suit every backbone.
+    The conditional form has C + m (C + 1) input channels for images of C channels (1 + 2m for C = 1) and
+    2m output channels, intersections then extras (Eq. 5). The unconditional form has C and m: the plain network of
+    rows #1-#3. The input is padded to a multiple of ``divisor`` and the output cropped back, so that 212 x 212 images
+    suit every backbone.
 
     Args:
         backbone: name of a network in :py:mod:`monai.networks.nets` or ``"UNetPlus"``, or a callable that takes
@@ -38,10 +37,6 @@ class CompNet(nn.Module):
             times a learned factor: inside its mask a class goes to the intersection, outside to the extra. All that
             L_prior asks for is then learned without touching the class probabilities, and the backbone need not carry
             the masks to its last layer. Without it the outputs are the 2m logits themselves, as in the paper.
-        propagation: show the network, instead of the conditional images, their masks carried over to the target by
-            :class:`~dcl_monai.networks.MaskPropagation`, on a grid coarser by this factor (or one per axis); in
-            training they are one more head, by which the comparison of features is taught. 0: the images themselves,
-            as in the paper.
         divisor: spatial sizes are padded to a multiple of it; one number, or one per axis where a network pools
             some axes more often than others.
         **kwargs: further arguments of the backbone.
@@ -50,8 +45,7 @@ class CompNet(nn.Module):
         settings: the arguments as plain data, to be saved with the weights; empty if the backbone is a callable.
 
     Raises:
-        ValueError: when the backbone does not exist, or ``propagation`` comes without ``routing``, or does not divide
-            ``divisor``.
+        ValueError: when the backbone does not exist.
 
     Example:
         >>> net = CompNet("BasicUNet", num_classes=4, spatial_dims=2, features=(8, 8, 16, 16, 16, 8))
@@ -71,7 +65,6 @@ class CompNet(nn.Module):
         zero_conditions: bool = True,
         condition_scale: float = 1.0,
         routing: bool = True,
-        propagation: int | Sequence[int] = 0,
         divisor: int | Sequence[int] = 16,
         **kwargs: Any,
     ) -> None:
@@ -89,7 +82,6 @@ class CompNet(nn.Module):
             "zero_conditions": zero_conditions,
             "condition_scale": condition_scale,
             "routing": routing,
-            "propagation": propagation,
             "divisor": divisor,
             **kwargs,
         }
@@ -97,8 +89,7 @@ class CompNet(nn.Module):
         make = _factory(backbone)
 
         def build(conditional: bool) -> nn.Module:
-            channels = 1 if propagation else image_channels
-            conditions = num_classes * (channels + 1) if conditional else 0
+            conditions = num_classes * (image_channels + 1) if conditional else 0
             outputs = 2 * num_classes if conditional else num_classes
             return make(in_channels=image_channels + conditions, out_channels=outputs, **kwargs)
 
@@ -106,13 +97,6 @@ class CompNet(nn.Module):
         routes = num_classes if conditional and routing else 0
         # without routes there is nothing to learn: DistributedDataParallel would wait for its gradient
         self.routing = nn.Parameter(torch.full((routes,), 2.0), requires_grad=routes > 0)
-        self.propagation = None
-        if conditional and propagation:
-            if not routing:
-                raise ValueError("`propagation` needs `routing`: what is carried over are classes, without a split.")
-            self.propagation = MaskPropagation(kwargs.get("spatial_dims", 2), image_channels, propagation)
-            if any(size % factor for size, factor in zip(self.divisors, self.propagation.reduction, strict=False)):
-                raise ValueError(f"`propagation` {propagation} must divide `divisor` {divisor}.")
         # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
         with torch.device("meta"):
             plain = build(False)
@@ -131,30 +115,20 @@ class CompNet(nn.Module):
 
         Returns:
             logits, B(2m)[HWD]: intersections then extras; Bm[HWD] for the unconditional form. A backbone with deep
-            supervision, or propagation, gives Bk(2m)[HWD] in training, k heads from fine to coarse.
+            supervision gives Bk(2m)[HWD] in training, k heads from fine to coarse.
         """
         pad: list[int] = []  # written so that exporters see the new size as a multiple of the divisor
         for axis in range(image.dim() - 3, -1, -1):
             size, divisor = image.shape[2 + axis], self.divisors[axis]
             pad += [0, (size + divisor - 1) // divisor * divisor - size]
         inputs = F.pad(image, pad, mode="replicate")
-        carried: torch.Tensor | None = None
         if self.conditional:
             if cond_image is None or cond_mask is None:
                 raise RuntimeError("a conditional CompNet needs `cond_image` and `cond_mask`.")
             shown = F.pad(cond_image, pad, mode="replicate")
             masks = F.pad(cond_mask.to(image.dtype), pad, mode="replicate")
-            if self.propagation is not None:
-                carried = self.propagation(inputs, shown, masks)
-                shown = carried
-            else:
-                shown = self.condition_scale * shown
-            inputs = torch.cat([inputs, shown, self.condition_scale * masks], dim=1)
+            inputs = torch.cat([inputs, self.condition_scale * shown, self.condition_scale * masks], dim=1)
         logits = self.backbone(inputs)
-        if carried is not None and self.training:
-            # class logits and no route of its own; the small number keeps what no condition shows possible
-            head = torch.cat([torch.log(carried + 0.001), torch.zeros_like(carried)], dim=1).unsqueeze(1)
-            logits = torch.cat([logits if logits.dim() > image.dim() else logits.unsqueeze(1), head], dim=1)
         logits = F.pad(logits, [-amount for amount in pad])
         heads = logits.dim() - image.dim()  # 1 where deep supervision stacks its heads, 0 elsewhere
         if cond_mask is not None and self.routing.numel() > 0:

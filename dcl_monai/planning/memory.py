@@ -126,9 +126,7 @@ def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = F
 
 def step(primnet: CompNet, dualnet: CompNet, batch: dict[str, torch.Tensor], dual_weight: float = 0.2) -> None:
     """Forward and backward pass of stage 2, as :class:`~dcl_monai.engines.DCLTrainer` does them."""
-    carries = 1.0 if primnet.propagation is not None else 0.0
-    loss = ConditionalCompatibleLoss(primnet.num_classes, "mmee", region_weight=1.0)
-    criterion = DeepSupervision(loss, propagation_weight=carries)
+    criterion = DeepSupervision(ConditionalCompatibleLoss(primnet.num_classes, "mmee", region_weight=1.0))
     logits = primnet(batch["image"], batch["cond_image"], batch["cond_mask"])
     primal = criterion.terms(logits, batch["label"], batch["cond_mask"], batch["cond_known"])
     finest = logits[:, 0] if logits.dim() > batch["label"].dim() else logits

@@ -46,13 +46,11 @@ def make_overlay(plan: Plan, datalist_hash: str) -> dict[str, Any]:
         "intensity": plan.intensity,
         "batch_size": plan.batch_size,
         "bank_size": plan.bank_size,
-        "propagation": plan.network["propagation"],
         "network_def": {
             "_target_": "dcl_monai.networks.DCLNet",
             "compnet": {
                 "_target_": "dcl_monai.networks.CompNet",
                 **plan.network,
-                "propagation": "@propagation",
                 "num_classes": "@num_classes",
                 "conditional": "$as_bool(@conditional)",
             },
@@ -120,7 +118,6 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str) -> str:
             f"mean {found['mean']}, std {found['std']}, 0.5% {found['percentile_00_5']}, "
             f"99.5% {found['percentile_99_5']} where a structure is annotated"
         )
-    places = [size // factor for size, factor in zip(topology.patch_size, plan.network["propagation"], strict=True)]
     rows["network"] = f"{dims}D, for {BUNDLES[dims]}" + (" (or bundles/mscmr)" if dims == 2 else "")
     decided = {
         "grid": f"{_size(plan.spacing[:dims])} mm" + (" in plane, slices as they are" if dims == 2 else ""),
@@ -133,7 +130,7 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str) -> str:
         "strides": "  ".join(map(_tight, topology.strides)),
         "kernels": "  ".join(map(_tight, topology.kernels)),
         "deep supervision": f"{plan.network['deep_supr_num'] + 1} heads",
-        "conditions": f"{plan.bank_size} per class, compared at {_size(places)} places",
+        "conditions": f"{plan.bank_size} per class",
         "batch_size": f"{plan.batch_size}, {plan.batch_reason}",
         "steps": f"about {steps} per epoch" + ("" if dims == 2 else ", if a patch holds a whole volume; else more"),
         "memory": f"{plan.memory / GB:.2f} of {plan.budget / GB:g} GB on {plan.device}, estimated for stage 2"

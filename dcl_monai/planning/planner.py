@@ -28,8 +28,6 @@ MOST_HEADS = 2
 """Heads of deep supervision beside the finest: each costs memory at full size, a third would weigh less than 7%."""
 BANK_SIZE = 16
 """Images per class in the conditional bank, as in the bundles."""
-PLACES = 8
-"""Target and conditions are compared at so many places along an axis, or more: see :class:`MaskPropagation`."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,6 @@ def network_arguments(topology: Topology) -> dict[str, Any]:
     return {
         "backbone": "DynUNet",
         "condition_scale": 0.1,
-        "propagation": [
-            propagation_factor(size, most) for size, most in zip(topology.patch_size, topology.divisor, strict=True)
-        ],
         "divisor": list(topology.divisor),
         "spatial_dims": dims,
         "kernel_size": [list(kernel) for kernel in topology.kernels],
@@ -89,11 +84,6 @@ def network_arguments(topology: Topology) -> dict[str, Any]:
         "deep_supervision": True,
         "deep_supr_num": max(1, min(stages - 3, MOST_HEADS)),
     }
-
-
-def propagation_factor(size: int, most: int) -> int:
-    """The largest power of two, up to ``most``, that leaves :data:`PLACES` places along an axis; 2 if none does."""
-    return max(2**k for k in range(most.bit_length()) if k < 2 or size >= PLACES * 2**k)
 
 
 def planned_dims(fingerprint: Fingerprint) -> int:

@@ -50,10 +50,9 @@ RECIPES: dict[str, Recipe] = {
     "dcl_ce": Recipe(("ablation/6.json",)),
     # the schedule of #6 without its loop: what of its gain is the learning rate that starts anew?
     "restart": Recipe(("ablation/6.json",), {"dual_weight": 0.0}),
-    # the default of the bundles, and without one of its parts: conditions compared by their features, the dual loss,
-    # DualNet's filling of what nobody drew, MMEE in stage 2, Dice of whole structures, everything that needs conditions
+    # the default of the bundles, and without one of its parts: the dual loss, DualNet's filling of what nobody drew,
+    # MMEE in stage 2, Dice of whole structures, everything that needs conditions
     "dcl": Recipe(),
-    "channels": Recipe(("channels.json",)),
     "no_dual": Recipe(settings={"dual_weight": 0.0}),
     "no_filling": Recipe(settings={"fill_weight": 0.0}),
     "no_mmee": Recipe(("losses/ce.json",)),

@@ -16,7 +16,7 @@ from dcl_monai.losses.terms import NEGATIVE, POSITIVE
 
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, PAPER = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
-FULL = PAPER | {"fill", "propagation", "region"}
+FULL = PAPER | {"fill", "region"}
 
 # overlay -> terms of the loss, conditions used, DualNet in stage 2, annotated classes per training image
 EXPECTED = {
@@ -35,7 +35,6 @@ EXPECTED = {
     "baselines/unet_f_few.json": (COMPATIBLE, False, False, 4),
     "baselines/mmee.json": (COMPATIBLE, False, False, 1),
     "baselines/nnunet_ignore.json": ({"supervised"}, False, False, 1),
-    "channels.json": (PAPER | {"fill", "region"}, True, True, 1),
     "region.json": (COMPATIBLE | {"region"}, False, False, 1),
     "self_training.json": (COMPATIBLE | {"fill", "region"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
@@ -113,7 +112,7 @@ def test_parts_of_the_loss(parse, overlay):
     assert {parts_of(stage) for stage in stages_of(loss)} == {PARTS[overlay]}
 
 
-@pytest.mark.parametrize("overlay", ["channels.json", "full_annotation.json", "self_training.json"])
+@pytest.mark.parametrize("overlay", ["full_annotation.json", "self_training.json"])
 def test_stage_2_has_a_loss_of_its_own(parse, overlay):
     loss = parse(f"configs/{overlay}").get_parsed_content("loss")
     assert [parts_of(stage) for stage in stages_of(loss)] == [PARTS["losses/ce.json"], PARTS["losses/mmee.json"]]

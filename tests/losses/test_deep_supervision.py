@@ -30,27 +30,6 @@ def test_heads_count_half_as_much_as_the_one_before(batch):
     assert set(deep.terms(heads, *batch)) == {"positive", "negative", "prior"}
 
 
-def test_what_conditions_carried_over_is_a_term_of_its_own(batch):
-    heads = torch.randn(2, 3, 2 * M, 4, 4, 4)
-    loss = ConditionalCompatibleLoss(M)
-    deep = DeepSupervision(loss, propagation_weight=0.3)
-    terms = deep.terms(heads, *batch)
-    torch.testing.assert_close(terms.pop("propagation"), 0.3 * loss(heads[:, 2], *batch))
-    expected = DeepSupervision(loss).terms(heads[:, :2], *batch)
-    torch.testing.assert_close(terms, expected)
-
-
-def test_blank_conditions_teach_no_propagation(batch):
-    """As in the plain epochs of stage 1, in which the loss is that of the plain network."""
-    heads = torch.randn(2, 2, 2 * M, 4, 4, 4, requires_grad=True)
-    blank = torch.zeros_like(batch[1])
-    loss = ConditionalCompatibleLoss(M)
-    value = DeepSupervision(loss, propagation_weight=0.3)(heads, batch[0], blank, blank)
-    torch.testing.assert_close(value, loss(heads[:, 0], batch[0], blank, blank))
-    value.backward()
-    assert (heads.grad[:, 1] == 0).all()
-
-
 def test_a_single_output_is_the_loss_itself(batch):
     """As in evaluation mode, in which DualNet runs."""
     logits = torch.randn(2, 2 * M, 4, 4, 4)

@@ -22,11 +22,10 @@ M = 3
 SIZES = {2: [(1, 40, 40), (2, 97, 113), (1, 212, 212), (3, 33, 70)], 3: [(1, 32, 32, 32), (2, 33, 40, 21)]}
 TOLERANCE = 1e-4
 NETWORKS: dict[str, dict[str, Any]] = {
-    "default": {"norm": "batch", "propagation": 8},
-    "channels": {"norm": "batch"},
+    "default": {"norm": "batch"},
     "instance": {"norm": "instance"},
     "unconditional": {"conditional": False},
-    "3d": {"spatial_dims": 3, "propagation": 4},
+    "3d": {"spatial_dims": 3},
     "unet_plus": {"backbone": "UNetPlus", "spatial_dims": 2, "features": [4, 4, 8, 8, 8]},
     "planned": {  # one axis is halved less often than the others
         "backbone": "DynUNet",
@@ -36,7 +35,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "upsample_kernel_size": [[2, 2, 1], [2, 2, 2]],
         "filters": [4, 8, 8],
         "divisor": [4, 4, 2],
-        "propagation": [4, 4, 2],
         "deep_supervision": True,
         "deep_supr_num": 1,
     },

@@ -147,7 +147,7 @@ class TestIntensity:
     [((16, 16, 16), (1, 1, 1), 3, 2), ((48, 48, 8), (1, 1, 4), 3, 2), ((64, 70, 8), (1, 1, 8), 2, 3)],
 )
 def test_planned_network_trains_with_compatible_losses(quick, shape, spacing, dims, heads):
-    """Deep supervision of as many heads as planned, one for propagation, and a gradient for every weight."""
+    """Deep supervision of as many heads as planned, and a gradient for every weight."""
     plan = make_plan(fingerprint(shape, spacing), 4, "cpu", dims)
     torch.manual_seed(0)
     small = plan.network | {"filters": [4] * len(plan.topology.strides)}
@@ -155,9 +155,9 @@ def test_planned_network_trains_with_compatible_losses(quick, shape, spacing, di
     image = torch.randn(1, 1, *plan.topology.patch_size)
     masks = torch.rand(1, 3, *plan.topology.patch_size) > 0.5
     logits = net(image, image.expand(-1, 3, *[-1] * dims), masks)
-    assert logits.shape == (1, heads + 1, 6, *plan.topology.patch_size)
+    assert logits.shape == (1, heads, 6, *plan.topology.patch_size)
     candidates = masks | (~masks).all(dim=1, keepdim=True)
-    criterion = DeepSupervision(ConditionalCompatibleLoss(3), propagation_weight=0.3)
+    criterion = DeepSupervision(ConditionalCompatibleLoss(3))
     loss = criterion(logits, candidates, masks, torch.ones_like(masks))
     loss.backward()
     assert loss.isfinite()
