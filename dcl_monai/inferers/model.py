@@ -176,6 +176,11 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         and settings["network"].get("num_classes") == len(settings["classes"])
         and _is_harmless(settings["network"])
     ):
+        if "propagation" in settings["network"]:
+            raise DataError(
+                f"{path}: was trained by an earlier version of dcl-monai, whose networks compared conditions by "
+                "features (`propagation`), which is no more. Train it anew."
+            )
         return dict(settings)
     raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file anew.")
 

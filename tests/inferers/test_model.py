@@ -130,6 +130,12 @@ class TestDamaged:
         torch.save(content, conditional_model)
         assert load_model(conditional_model)["settings"]["intensity"] == intensity
 
+    def test_of_an_earlier_version(self, conditional_model):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"]["network"] |= {"propagation": 8}
+        torch.save(content, conditional_model)
+        self.refused(conditional_model, "was trained by an earlier version .* Train it anew")
+
     @pytest.mark.parametrize(
         "change", [{"pretrained": True}, {"pretrained_url": "evil"}, {"act": ["relu", {"file": "http://evil.org/x"}]}]
     )
