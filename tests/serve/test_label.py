@@ -304,7 +304,7 @@ def test_training_from_two_partial_labels(server, acdc, tmp_path):
         drawn = tmp_path / image.name
         nib.save(nib.Nifti1Image((voxels(truth) == CLASSES[name]).astype(np.uint8), nib.load(truth).affine), drawn)
         steps.append(["store", image_id(image), str(drawn), {"label_info": [{"name": name.lower(), "idx": 1}]}])
-    steps += [["next"], ["train", 20], ["infer", image_id(third), str(tmp_path / "after.nii.gz")]]
+    steps += [["next"], ["train", 40], ["infer", image_id(third), str(tmp_path / "after.nii.gz")]]
     *_, sample, status, _ = server.steps(*steps)
     assert sample["id"] == image_id(third)  # the one without a label
     assert status["status"] == "DONE", status
@@ -312,7 +312,7 @@ def test_training_from_two_partial_labels(server, acdc, tmp_path):
     then, now = (dice(tmp_path / f"{when}.nii.gz", third_truth) for when in ("before", "after"))
     print(f"Dice of the third image before {then}, after {now}")
     assert np.mean(list(now.values())) > np.mean(list(then.values())) + 0.02, (then, now)
-    # one image and a model that has just begun: it falls by .11 here, and rises over four images (docs/serving.md)
+    # a model that has just begun and one image: nobody drew it, so it may wander (docs/serving.md has four images)
     assert now["MYO"] > then["MYO"] - 0.2, (then, now)
 
     old, new = (torch.load(file, weights_only=True) for file in (acdc[0] / "models" / "model.pt", server.model))
