@@ -19,7 +19,7 @@ __all__ = ["BUDGETS", "StudySettings", "open_study", "read_divisions", "save_stu
 
 NAME = "study.json"
 
-BUDGETS = {"smoke": (1, 1, 10), "short": (6, 14, 75), "paper": (200, 50, 150)}
+BUDGETS = {"smoke": (1, 1, 10), "short": (9, 21, 75), "paper": (200, 50, 150)}
 """Epochs of stage 1 and of stage 2, and iterations per epoch, by name."""
 
 
