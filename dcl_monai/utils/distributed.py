@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
@@ -19,7 +20,15 @@ import torch.distributed as dist
 
 from .errors import DataError
 
-__all__ = ["average", "gather", "on_first_rank", "rank_by_rank", "shard", "start_process_group"]
+__all__ = [
+    "average",
+    "gather",
+    "leave_process_group",
+    "on_first_rank",
+    "rank_by_rank",
+    "shard",
+    "start_process_group",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,6 +84,18 @@ def _attempt(world_size: int) -> str:
     """
     one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(world_size)
     return f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0) if one_machine else 0}"
+
+
+def leave_process_group() -> None:
+    """
+    Leave the processes that :py:func:`start_process_group` joined; the last thing that a process does.
+
+    A thread of gloo lets go of a message a moment after the message has arrived, and needs Python for it. Were the
+    interpreter ending by then, the process would be aborted although its work is done (issue 190489 of PyTorch), so
+    the threads are given that moment.
+    """
+    time.sleep(0.5)
+    dist.destroy_process_group()
 
 
 def average(value: torch.Tensor) -> torch.Tensor:
