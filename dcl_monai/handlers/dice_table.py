@@ -86,7 +86,7 @@ class DiceTable:
                 table = csv.writer(file)
                 table.writerow([*noted, *self.classes, *self.unions])
                 for case, values in zip(self.cases, dice, strict=True):
-                    cells = ["" if np.isnan(value) else f"{value:.4f}" for value in values]
+                    cells = ["" if np.isnan(value) else f"{value:.6f}" for value in values]
                     table.writerow([*(case.get(key, "") for key in noted), *cells])
 
         replace_atomic(self.path, write_csv)

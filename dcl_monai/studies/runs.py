@@ -257,6 +257,7 @@ def training(
         ),
         {
             **{key: value for key, value in shared.items() if value is not None},
+            "val_interval": settings.val_interval,
             **settings.settings,
             **recipe.settings,
             "output_dir": str(folder),

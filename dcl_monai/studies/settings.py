@@ -59,6 +59,11 @@ class StudySettings:
         return self.split_seed, self.fold
 
     @property
+    def val_interval(self) -> int:
+        """Epochs from one validation to the next, unless ``settings`` say otherwise: two where both stages are long."""
+        return 2 if min(self.epochs) >= min(BUDGETS["short"][:2]) else 1
+
+    @property
     def task(self) -> str:
         """Name of the bundle."""
         return Path(self.bundle).name

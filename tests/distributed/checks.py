@@ -243,7 +243,7 @@ def check_evaluation(folder: Path, volumes: int) -> None:
     assert path.exists() == (idist.get_rank() == 0)
     if path.exists():
         lines = path.read_text().splitlines()[1:]
-        cells = [f"subject{k},{','.join(f'{value:.4f}' for value in row)}" for k, row in enumerate(expected.tolist())]
+        cells = [f"subject{k},{','.join(f'{value:.6f}' for value in row)}" for k, row in enumerate(expected.tolist())]
         assert lines == cells
 
 

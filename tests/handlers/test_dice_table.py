@@ -133,9 +133,9 @@ def test_csv(table):
     )
     assert rows == [
         {"dataset": "a", "subject": "a/1", "phase": "ED", "case": "1/x.nii.gz"}
-        | {"RV": "0.0000", "MYO": "0.6667", "LV": "0.0000", "whole heart": "0.8571"},
+        | {"RV": "0.000000", "MYO": "0.666667", "LV": "0.000000", "whole heart": "0.857143"},
         {"dataset": "b", "subject": "b/1", "phase": "", "case": "y.nii.gz"}
-        | {"RV": "", "MYO": "", "LV": "", "whole heart": "0.8571"},
+        | {"RV": "", "MYO": "", "LV": "", "whole heart": "0.857143"},
     ]
 
 

@@ -64,7 +64,7 @@ def test_compare_by_hand():
 
 
 def test_rounding_of_means_decides_nothing():
-    """Dice tables have four digits, so differences tie; means summed up in another order differ in the last bit."""
+    """Dice tables are rounded, so differences may tie; means summed up in another order differ in the last bit."""
     gains = [0.01, 0.01, 0.01, -0.01, 0.02, 0.02, -0.03, 0.04, 0.05, 0.06]
     other = {k: 0.7 + 0.01 * k for k in range(len(gains))}
     exact = {k: other[k] + gain for k, gain in enumerate(gains)}

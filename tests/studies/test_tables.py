@@ -10,7 +10,7 @@ from monai.bundle import ConfigParser
 from dcl_monai.studies.paper import PAPER, PAPER_PLACES, paper_scores
 from dcl_monai.studies.recipes import RECIPES, repository
 from dcl_monai.studies.runs import RUN_IDS, halves, make_run
-from dcl_monai.studies.settings import StudySettings
+from dcl_monai.studies.settings import BUDGETS, StudySettings
 from dcl_monai.studies.tables import STUDIES, recipes_of
 from dcl_monai.utils import DataError
 
@@ -57,14 +57,30 @@ def test_ids_that_every_run_sets_exist(bundle):
     parser = ConfigParser()
     parser.read_config(repository() / "bundles" / bundle / "configs" / "train.json")
     ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "fold", "split", "resume", "test_details"}
-    assert ids | {"stage1_epochs", "stage2_epochs", "iterations_per_epoch"} <= set(parser.get())
+    assert ids | {"stage1_epochs", "stage2_epochs", "iterations_per_epoch", "val_interval"} <= set(parser.get())
     assert "source" in parser["datalist"]
 
 
 def test_ids_of_a_run_are_its_own(tmp_path):
-    """What --set must not touch is what every run sets."""
+    """What --set must not touch is what every run sets; how often to validate is the only suggestion."""
     run = make_run(tmp_path, StudySettings("acdc", dataset_dir="d", datalist="l", split=(1.0, 1.0, 1.0)), "dcl", 0)
-    assert set(run.steps[0].settings) == set(RUN_IDS)
+    assert set(run.steps[0].settings) == {*RUN_IDS, "val_interval"}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "asked", "expected"),
+    [
+        (BUDGETS["short"][:2], {}, 2),
+        ((40, 9), {}, 2),
+        ((6, 14), {}, 1),
+        ((30, 0), {}, 1),
+        ((9, 21), {"val_interval": 3}, 3),
+    ],
+)
+def test_validations(tmp_path, epochs, asked, expected):
+    """Every second epoch of a long training, so that each stage still has several; --set decides otherwise."""
+    settings = StudySettings("acdc", dataset_dir="d", epochs=epochs, settings=asked)
+    assert make_run(tmp_path, settings, "dcl", 0).steps[0].settings["val_interval"] == expected
 
 
 def test_only():

@@ -109,11 +109,13 @@ def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tup
             f"{study.split_seed} ({study.fold})" for study in divisions
         )
     stage1, stage2 = settings.epochs
+    interval = settings.settings.get("val_interval", settings.val_interval)
     shared: Mapping[str, Any] = {
         "bundle": settings.task,
         "data": settings.datalist or settings.dataset_dir or "synthetic",
         "subjects": subjects,
-        "budget": f"{stage1} + {stage2} epochs of {settings.iterations} iterations, the same for all rows",
+        "budget": f"{stage1} + {stage2} epochs of {settings.iterations} iterations, validation every {interval} epoch(s), "
+        "the same for all rows",
         "seeds": listed(sorted({run.seed for run in results.runs})),
         "overlays": ", ".join(settings.overlays) or "none",
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
