@@ -114,8 +114,8 @@ def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tup
         "bundle": settings.task,
         "data": settings.datalist or settings.dataset_dir or "synthetic",
         "subjects": subjects,
-        "budget": f"{stage1} + {stage2} epochs of {settings.iterations} iterations, validation every {interval} epoch(s), "
-        "the same for all rows",
+        "budget": f"{stage1} + {stage2} epochs of {settings.iterations} iterations, "
+        f"validation every {interval} epoch(s), the same for all rows",
         "seeds": listed(sorted({run.seed for run in results.runs})),
         "overlays": ", ".join(settings.overlays) or "none",
         "settings": ", ".join(f"{name} = {value}" for name, value in settings.settings.items()) or "none",
