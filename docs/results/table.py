@@ -1,6 +1,6 @@
 """Print the table of docs/results.md from the numbers of every patient.
 
-    python docs/results/table.py docs/results/acdc_longer.csv [--default dcl] [--full unet_f] [--family ROW...]
+    python docs/results/table.py docs/results/acdc_longer.csv [--default dcl]
 
 A column of the file is a row of the study and a seed. A row is compared with the default of the seeds that both have,
 on the patients that it has; "of all labels" is the ratio of the means on these patients.
@@ -18,21 +18,21 @@ from dcl_monai.studies.statistics import bootstrap_interval, compare, holm, summ
 
 Seeds = dict[int, dict[str, float]]
 
+FULL = "unet_f"
+FAMILY = ("unet_p", "nnunet_ignore", "mmee", "unet_f_sixth")  # rows of Holm's correction
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--default", default="dcl", metavar="ROW")
-    parser.add_argument("--full", default="unet_f", metavar="ROW")
-    family = ["unet_p", "nnunet_ignore", "mmee", "unet_f_sixth"]
-    parser.add_argument("--family", nargs="+", default=family, metavar="ROW", help="rows of Holm's correction")
     arguments = parser.parse_args()
     rows, folds = read(arguments.file)
-    default, full = rows[arguments.default], mean(rows[arguments.full])
+    default, full = rows[arguments.default], mean(rows[FULL])
     scores = {row: mean(seeds) for row, seeds in rows.items()}
     baselines = {row: mean({k: v for k, v in default.items() if k in seeds}) for row, seeds in rows.items()}
     tests = {row: compare(scores[row], baselines[row]) for row in rows if row != arguments.default and baselines[row]}
-    tested = [row for row in arguments.family if row in tests]
+    tested = [row for row in FAMILY if row in tests]
     corrected = dict(zip(tested, holm([tests[row].p for row in tested]), strict=True))
     print("| row | seeds | patients | Dice | 95% interval | of all labels | by fold | difference to the default "
           "(95% interval) | the default is better in | p | p (Holm) |\n" + "|---" * 11 + "|")  # fmt: skip
