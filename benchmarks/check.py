@@ -44,10 +44,10 @@ def write_volumes(folder: Path, number: int) -> Path:
 
 def measure(path: Path, workers: int) -> dict[str, float]:
     """Check once, in this process."""
-    from dcl_monai.data import load_datalist
-    from dcl_monai.data.check import find_problems, inspect_datalist
-    from dcl_monai.data.check.report import write_report
-    from dcl_monai.data.check.summary import Summary
+    from dcl_monai.check import find_problems, inspect_datalist
+    from dcl_monai.check.report import write_report
+    from dcl_monai.check.summary import Summary
+    from dcl_monai.datalist import load_datalist
 
     datalist = load_datalist(path)
     start, cpu = time.perf_counter(), cpu_seconds()

@@ -47,6 +47,7 @@ def make_batch(items: int, size: int, device: torch.device) -> dict[str, torch.T
         "cond_mask": mask,
         "cond_known": torch.ones_like(mask),
         "dual_class": torch.arange(items) % CLASSES,
+        "dual_apart": torch.ones(items, CLASSES, dtype=torch.bool),
         "dual_image": torch.randn(items, 1, size, size),
         "dual_label": label.flip(0),
     }

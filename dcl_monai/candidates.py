@@ -27,10 +27,12 @@ paper's p) elsewhere: see :func:`known_positive` and :func:`known`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from monai.data import MetaTensor
+
+from dcl_monai.utils import DataError
 
 __all__ = [
     "CANDIDATE_SETS",
@@ -43,6 +45,9 @@ __all__ = [
     "indistinct_classes",
     "known",
     "known_positive",
+    "label_sets",
+    "outlines",
+    "shown_set",
     "to_bits",
 ]
 
@@ -66,6 +71,72 @@ def from_bits(bits: int) -> tuple[int, ...]:
 def all_classes(num_classes: int) -> int:
     """Return the set of all classes, of which a voxel nobody looked at may be any."""
     return (1 << num_classes) - 1
+
+
+def label_sets(
+    num_classes: int,
+    values: Mapping[int, int | Sequence[int]] | None = None,
+    unlabelled: int | Sequence[int] | None = None,
+) -> dict[int, int]:
+    """
+    Candidate set, as bits, that every value of a label map stands for.
+
+    Args:
+        num_classes: number of classes m.
+        values: label value -> class index, or several of them for a union. Default: value j is class j.
+        unlabelled: label value(s) about which nothing is known.
+
+    Raises:
+        ValueError: when a class index is outside ``range(num_classes)``.
+    """
+    sets: dict[int, int] = {}
+    for value, classes in ({j: j for j in range(num_classes)} if values is None else values).items():
+        members = [classes] if isinstance(classes, int) else list(classes)
+        if not members or not all(0 <= index < num_classes for index in members):
+            raise ValueError(f"label value {value} stands for classes {members}, outside 0..{num_classes - 1}.")
+        sets[int(value)] = to_bits(members)
+    blank = [unlabelled] if isinstance(unlabelled, int) else unlabelled or ()
+    return sets | dict.fromkeys(blank, all_classes(num_classes))
+
+
+def outlines(
+    annotated: Sequence[int | Sequence[int]] | None, num_classes: int, name: str = "annotation"
+) -> list[int] | None:
+    """
+    What is annotated in an image, as sets of bits.
+
+    Args:
+        annotated: class indices, and unions as lists of them; ``None``: all that the label values name.
+        num_classes: number of classes m.
+        name: file of the annotation, for messages.
+
+    Raises:
+        DataError: when an annotated class does not exist.
+    """
+    if annotated is None:
+        return None
+    sets = [list(entry) if isinstance(entry, Sequence) else [entry] for entry in annotated]
+    if not all(0 <= index < num_classes for members in sets for index in members):
+        raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{num_classes - 1}.")
+    return [to_bits(members) for members in sets]
+
+
+def shown_set(bits: int, annotated: Iterable[int] | None, num_classes: int) -> int:
+    """
+    Candidate set of a voxel drawn as ``bits`` when only the :func:`outlines` of ``annotated`` are shown.
+
+    Each outline says on which side of it the voxel lies; one that ``bits`` straddles says nothing.
+    """
+    everything = all_classes(num_classes)
+    if annotated is None or bits == everything:
+        return bits
+    result = everything
+    for shown in annotated:
+        if not bits & ~shown:
+            result &= shown
+        elif not bits & shown:
+            result &= ~shown
+    return result
 
 
 def candidate_label(codes: torch.Tensor, sets: Sequence[int], like: torch.Tensor | None = None) -> MetaTensor:
@@ -114,6 +185,49 @@ def expand(codes: torch.Tensor, sets: Sequence[int], num_classes: int) -> torch.
     table = torch.tensor([[bool(bits >> j & 1) for bits in sets] for j in range(num_classes)], device=codes.device)
     index = codes.round().long() if codes.is_floating_point() else codes.long()
     return table[:, index]
+
+
+def class_rows(codes: torch.Tensor, sets: Sequence[int], index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Look up one class in coded candidate sets, without expanding all of them.
+
+    Args:
+        codes: codes of one image, shape (\\*spatial), see :func:`expand`.
+        sets: the set of every code, as bits.
+        index: the class j.
+
+    Returns:
+        boolean (\\*spatial) each: where the voxel is known to be j, and where it is known whether it is j. They are
+        ``known_positive(...)[j]`` and ``known(...)[j]`` of the expanded sets.
+    """
+    positive = torch.tensor([bits == 1 << index for bits in sets], device=codes.device)
+    decided = torch.tensor([bits == 1 << index or not bits >> index & 1 for bits in sets], device=codes.device)
+    rows = codes.round().long() if codes.is_floating_point() else codes.long()
+    return positive[rows], decided[rows]
+
+
+def assert_candidates(candidates: torch.Tensor) -> None:
+    """
+    Check that every voxel has a candidate: losses of a voxel that can be nothing are infinite or not a number.
+
+    On a GPU the check does not wait for the device; a failure shows at the next synchronisation. Tensors without
+    content (``meta``, by which the planner counts memory) have nothing to check.
+
+    Args:
+        candidates: boolean membership, BNHW[D].
+
+    Raises:
+        ValueError: when a voxel has none.
+    """
+    some = candidates.any(dim=1)
+    if some.is_cuda:
+        torch._assert_async(some.all(), "a voxel has an empty candidate set")
+    elif not some.is_meta and not some.all():
+        items = (~some).flatten(1).any(1).nonzero().flatten().tolist()
+        raise ValueError(
+            f"{int((~some).sum())} voxel(s) have an empty candidate set, in item(s) {items} of the batch. Two "
+            "annotations contradict each other there: combine them with `IntersectCandidates`, which names the file."
+        )
 
 
 def known_positive(candidates: torch.Tensor, dim: int = 1) -> torch.Tensor:

@@ -12,12 +12,12 @@ import torch
 from matplotlib.figure import Figure
 from monai.bundle import ConfigParser
 
-from dcl_monai.data import ConditionalDataset, fill_bank
-from dcl_monai.inferers import load_model
-from dcl_monai.networks import ConditionBank
+from dcl_monai.conditions import ConditionBank, fill_bank
+from dcl_monai.data import ConditionalDataset
+from dcl_monai.networks import load_model, save_model
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
-from dcl_monai.utils.files import replace_atomic, save_atomic
+from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
 
 __all__ = ["add_arguments", "run"]
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise DataError(f"--size {arguments.size}: at least one image per class is needed.")
         dataset = training_set(arguments.config_file, arguments.datalist, settings)
         replace_bank(content["model"], dataset, arguments.size, model)
-        save_atomic(content, arguments.out)
+        save_model(content["model"], settings, arguments.out)
         model = arguments.out
     state = content["model"]
     if state.get("bank.images", torch.zeros(0)).dim() < 5:

@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from dcl_monai.data import load_datalist
-from dcl_monai.data.check import find_problems, inspect_datalist
+from dcl_monai.check import find_problems, inspect_datalist
+from dcl_monai.datalist import load_datalist
 
 __all__ = ["add_arguments", "run"]
 
@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
         1 if there are errors, 0 if there are none or warnings only.
     """
     # drawing takes a while to import, and other commands do without
-    from dcl_monai.data.check.report import print_report, write_report
-    from dcl_monai.data.check.summary import Summary
+    from dcl_monai.check.report import print_report, write_report
+    from dcl_monai.check.summary import Summary
 
     datalist = load_datalist(arguments.file)
     records = inspect_datalist(datalist, arguments.workers)

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from dcl_monai.data.convert import CONVERTERS
-from dcl_monai.data.datalist import load_datalist
-from dcl_monai.data.splits import SPLITS
+from dcl_monai.datalist.convert import CONVERTERS
+from dcl_monai.datalist.load import load_datalist
+from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     # networks and losses take a while to import, and other commands do without
     import torch
 
-    from dcl_monai.data import datalist_hash, load_datalist
+    from dcl_monai.datalist import datalist_hash, load_datalist
     from dcl_monai.planning import as_json, as_table, make_overlay, make_plan, take_fingerprint
 
     out: Path = arguments.out or arguments.file.with_name(f"{arguments.file.stem}_plan.json")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dcl_monai import __version__
-from dcl_monai.data import load_datalist, simulate_datalist, write_datalist
-from dcl_monai.data.datalist import shown_classes
-from dcl_monai.data.scribbles import scribble_items
-from dcl_monai.data.simulate import PAPER_TASKS
-from dcl_monai.data.splits import SPLITS
+from dcl_monai.datalist import load_datalist, simulate_datalist, write_datalist
+from dcl_monai.datalist.items import shown_classes
+from dcl_monai.datalist.scribbles import scribble_items
+from dcl_monai.datalist.simulate import PAPER_TASKS
+from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 
 __all__ = ["add_arguments", "run"]

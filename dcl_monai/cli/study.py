@@ -13,7 +13,7 @@ from dcl_monai.utils import DataError
 
 __all__ = ["add_arguments", "run"]
 
-STUDIES = ("ablation", "sensitivity", "losses", "baselines", "all")
+STUDIES = ("ladder", "ablation", "sensitivity", "losses", "baselines", "all")
 BUDGETS = ("smoke", "short", "paper")
 
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_argument("--bundle", help="acdc (default), mscmr, mmwhs, or the folder of a bundle")
     data = shared.add_mutually_exclusive_group()
     data.add_argument("--dataset_dir", metavar="DIR", help="data in the layout of the bundle (default: synthetic)")
-    data.add_argument("--datalist", metavar="FILE", help="fully labelled data of your own, see docs/data.md")
+    data.add_argument("--datalist", metavar="FILE", help="fully labelled data of your own, see docs/start/own_data.md")
     shared.add_argument(
         "--split",
         type=float,

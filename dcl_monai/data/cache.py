@@ -20,11 +20,11 @@ from monai.transforms import Compose, Transform
 
 import dcl_monai
 from dcl_monai.candidates import CANDIDATE_SETS
-from dcl_monai.transforms import annotations_of
+from dcl_monai.datalist.items import annotations_of
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import save_atomic
 
-from .dataset import plain
+from .slices import plain
 
 __all__ = ["DiskCacheDataset", "MemoryCacheDataset", "cached_dataset"]
 

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from dcl_monai.candidates import candidate_sets
 
-from .dataset import LastVolume, plain
+from .slices import LastVolume, plain
 
 __all__ = ["PatchDataset"]
 

@@ -7,6 +7,8 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from dcl_monai.utils import as_bool
+
 __all__ = ["TwoStageLR"]
 
 
@@ -32,8 +34,9 @@ class TwoStageLR(LambdaLR):
         stage2_steps: int,
         stage2_lr: float,
         warmup_steps: int = 0,
-        cosine: bool = True,
+        cosine: bool | str = True,
     ) -> None:
+        cosine = as_bool(cosine)
         stage1_lr = optimizer.param_groups[0]["lr"]
 
         def course(step: int, steps: int) -> float:

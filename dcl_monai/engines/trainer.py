@@ -30,6 +30,8 @@ def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, 
     Swap target and condition of class s (Section 3.3.1): the condition becomes the dual target, and the target with its
     predicted label the condition of class s.
 
+    Conditions of the dual target's own subject (not ``dual_apart``) are blank: they would show it its own answer.
+
     Args:
         batch: a batch of :class:`~dcl_monai.data.ConditionalDataset`.
         prob: class probabilities of the target, Bm[HWD]; the gradient of the dual loss flows back through channel s.
@@ -40,13 +42,17 @@ def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, 
     selected = batch["dual_class"]
     size, classes = batch["image"].shape, prob.shape[1]
     cond_image = batch["cond_image"].unflatten(1, (classes, size[1]))
-    swap = nn.functional.one_hot(selected, classes).bool().reshape(-1, classes, *[1] * (prob.dim() - 2))
+    per_class = (-1, classes, *[1] * (prob.dim() - 2))
+    swap = nn.functional.one_hot(selected, classes).bool().reshape(per_class)
+    apart = batch["dual_apart"].reshape(per_class)
     return {
         "image": batch["dual_image"],
         "label": batch["dual_label"],
-        "cond_image": torch.where(swap.unsqueeze(2), batch["image"].unsqueeze(1), cond_image).flatten(1, 2),
-        "cond_mask": torch.where(swap, prob, batch["cond_mask"].to(prob.dtype)),
-        "cond_known": batch["cond_known"] | swap,
+        "cond_image": torch.where(
+            swap.unsqueeze(2), batch["image"].unsqueeze(1), cond_image * apart.unsqueeze(2)
+        ).flatten(1, 2),
+        "cond_mask": torch.where(swap, prob, (batch["cond_mask"] & apart).to(prob.dtype)),
+        "cond_known": batch["cond_known"] & apart | swap,
     }
 
 
@@ -159,8 +165,10 @@ class DCLTrainer(SupervisedTrainer):
         finest = logits[:, 0] if logits.dim() > batch[Keys.LABEL].dim() else logits  # of deeply supervised heads
         if self.fill_loss is not None and self.fill_loss.weight > 0.0:
             with torch.no_grad():
-                image = batch.get("plain_image", batch[Keys.IMAGE])
-                conditions = [batch[key] for key in CONDITIONS if key in batch]
+                # the image before its augmentation, with conditions before theirs: what the network sees in service
+                before = "plain_" if "plain_image" in batch else ""
+                image = batch[before + Keys.IMAGE]
+                conditions = [batch.get(before + key, batch[key]) for key in CONDITIONS if key in batch]
                 filled = class_probabilities(self.dual_network(image, *conditions), batch[Keys.LABEL].shape[1])
                 if "plain_grid" in batch:
                     filled = warp(filled, batch["plain_grid"])

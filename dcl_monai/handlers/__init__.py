@@ -1,20 +1,22 @@
 """Handlers: the stages of Algorithm 1, validation of partial labels, vital signs, checkpoints, history
 and test tables."""
 
-from .case_tables import ConfusionTable, SavePredictions, SurfaceTable
+from .case_tables import CaseDetails, ConfusionTable, SavePredictions, SurfaceTable
 from .checkpoint import RunCheckpoint
 from .dice_table import DiceTable
 from .history import History
+from .logs import Progress, TensorBoard
 from .partial_dice import PartialMeanDice
 from .parts import SingleParts, largest_parts
 from .served import FreezeStatistics, UpdateServedModel
 from .stages import BestModel, DCLEvents, DualWeightAverage, DualWeightSync, StageSwitch
-from .training import AverageBuffers, ClipGradients, EpochSeed, LossProgress, SaveNetwork
+from .training import AverageBuffers, ClipGradients, EpochSeed, LossProgress, SaveNetwork, StageValidation
 from .vital_signs import GradientRatio, ShuffleConditions
 
 __all__ = [
     "AverageBuffers",
     "BestModel",
+    "CaseDetails",
     "ClipGradients",
     "ConfusionTable",
     "DCLEvents",
@@ -27,13 +29,16 @@ __all__ = [
     "History",
     "LossProgress",
     "PartialMeanDice",
+    "Progress",
     "RunCheckpoint",
     "SaveNetwork",
     "SavePredictions",
     "ShuffleConditions",
     "SingleParts",
     "StageSwitch",
+    "StageValidation",
     "SurfaceTable",
+    "TensorBoard",
     "UpdateServedModel",
     "largest_parts",
 ]

@@ -20,14 +20,15 @@ from monai.data import MetaTensor
 from monai.engines import Evaluator
 
 from dcl_monai.candidates import known_positive
-from dcl_monai.data import prediction_name
+from dcl_monai.datalist import prediction_name
 from dcl_monai.metrics import compute_surface_distances
+from dcl_monai.utils import as_bool
 from dcl_monai.utils.distributed import gather
 from dcl_monai.utils.files import replace_atomic
 
 from .dice_table import NOTED
 
-__all__ = ["ConfusionTable", "SavePredictions", "SurfaceTable"]
+__all__ = ["CaseDetails", "ConfusionTable", "SavePredictions", "SurfaceTable"]
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ class SavePredictions:
     Write every prediction as a NIfTI label map: value j is class j.
 
     Args:
-        folder: folder of the files, see :func:`dcl_monai.data.prediction_name`.
+        folder: folder of the files, see :func:`dcl_monai.datalist.prediction_name`.
     """
 
     def __init__(self, folder: str) -> None:
@@ -165,6 +166,32 @@ class SavePredictions:
             image = nib.Nifti1Image(labels, affine)
             path = self.folder / prediction_name(item)
             replace_atomic(path, partial(write_nifti, image))
+
+
+class CaseDetails:
+    """
+    All that a study wants to know of every test volume: ``test_surface.csv``, ``test_confusion.csv``, ``predictions/``.
+
+    Args:
+        classes: names of all classes, background first.
+        output_dir: folder of the two tables and of the folder of the predictions.
+        enabled: whether anything is written.
+    """
+
+    def __init__(self, classes: Sequence[str], output_dir: str, enabled: bool | str = True) -> None:
+        self.classes = list(classes)
+        self.output_dir = Path(output_dir)
+        self.enabled = as_bool(enabled)
+
+    def attach(self, engine: Evaluator) -> None:
+        """
+        Args:
+            engine: the evaluator, see :class:`CaseTable` and :class:`SavePredictions`.
+        """
+        if self.enabled:
+            SurfaceTable(self.classes, str(self.output_dir / "test_surface.csv")).attach(engine)
+            ConfusionTable(self.classes, str(self.output_dir / "test_confusion.csv")).attach(engine)
+            SavePredictions(str(self.output_dir / "predictions")).attach(engine)
 
 
 def measured(engine: Evaluator) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -13,7 +13,7 @@ import torch
 from ignite.engine import Events
 from monai.engines import Trainer
 
-from dcl_monai.utils import DataError
+from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import save_atomic
 
@@ -40,13 +40,13 @@ class RunCheckpoint:
         self,
         path: str,
         content: Mapping[str, Any],
-        resume: bool = False,
+        resume: bool | str = False,
         settings: Mapping[str, int | float | str] | None = None,
     ) -> None:
         self.path = Path(path)
         self.settings = {**(settings or {}), "processes": idist.get_world_size()}
         self.content = {name: value for name, value in content.items() if value is not None}
-        self.resume = resume
+        self.resume = as_bool(resume)
 
     def attach(self, engine: Trainer) -> None:
         """
@@ -54,6 +54,8 @@ class RunCheckpoint:
             engine: the trainer.
         """
         self.content = {"trainer": engine, **self.content}
+        if getattr(engine, "scaler", None) is not None:  # of mixed precision
+            self.content["scaler"] = engine.scaler
         if self.resume:
             self.load(engine)
         elif self.path.exists() and idist.get_rank() == 0:

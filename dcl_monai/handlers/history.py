@@ -113,4 +113,4 @@ class History:
     def draw(self, engine: DCLTrainer) -> None:
         """Draw the curves."""
         if idist.get_rank() == 0:
-            plot_curves(self.rows, self.output_dir / "curves.png")
+            plot_curves(self.rows, LOSS_TERMS, self.output_dir / "curves.png")

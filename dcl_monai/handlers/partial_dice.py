@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from monai.handlers import IgniteMetricHandler
+from monai.handlers import IgniteMetricHandler, from_engine
 
 from dcl_monai.metrics import PartialDiceMetric
 
@@ -23,7 +23,8 @@ class PartialMeanDice(IgniteMetricHandler):
     Args:
         classes: names of all classes, background first; the background is not measured.
         unions: name -> indices of its classes.
-        output_transform: extracts one-hot predictions and candidate sets from ``engine.state.output``.
+        output_transform: extracts one-hot predictions and candidate sets from ``engine.state.output``; default: its
+            ``pred`` and ``label``.
     """
 
     metric_fn: PartialDiceMetric
@@ -32,10 +33,17 @@ class PartialMeanDice(IgniteMetricHandler):
         self,
         classes: Sequence[str],
         unions: Mapping[str, Sequence[int]] | None = None,
-        output_transform: Callable[[Any], Any] = lambda output: output,
+        output_transform: Callable[[Any], Any] | None = None,
     ) -> None:
+        output_transform = from_engine(["pred", "label"]) if output_transform is None else output_transform
         super().__init__(metric_fn=PartialDiceMetric(unions=unions), output_transform=output_transform)
-        self.structures = [*list(classes)[1:], *(unions or {})]
+        self.classes = list(classes)
+        self.unions = dict(unions or {})
+        self.structures = [*self.classes[1:], *self.unions]
+
+    def copy(self, output_transform: Callable[[Any], Any] | None = None) -> PartialMeanDice:
+        """The same metric for another engine: a metric belongs to one. By default of its ``pred`` and ``label``."""
+        return PartialMeanDice(self.classes, self.unions, output_transform)
 
     def compute(self) -> float:
         """Return the mean, and note Dice by class and union in the metrics of the engine."""

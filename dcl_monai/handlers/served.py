@@ -13,8 +13,9 @@ from monai.engines import Trainer
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from dcl_monai.networks import save_model
 from dcl_monai.utils import DataError
-from dcl_monai.utils.files import copy_atomic, save_atomic
+from dcl_monai.utils.files import copy_atomic
 
 __all__ = ["FreezeStatistics", "UpdateServedModel"]
 
@@ -84,5 +85,5 @@ class UpdateServedModel:
         now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S_%fZ")
         previous = self.path.parent / "previous" / f"{now}{self.path.suffix}"
         copy_atomic(self.path, previous)
-        save_atomic({"model": state, "settings": self.settings}, self.path)
+        save_model(state, self.settings, self.path)
         logger.info(f"{self.path} is updated after {engine.state.epoch} epoch(s); the model before is {previous}.")

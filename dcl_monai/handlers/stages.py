@@ -170,12 +170,12 @@ class DualWeightAverage:
     def __call__(self, engine: DCLTrainer) -> None:
         if not engine.dual or self.dual_network is None:
             return
-        averages = self.dual_network.state_dict()
-        for name, value in unwrapped(self.network).state_dict().items():
-            if value.is_floating_point():
-                averages[name].lerp_(value, 1.0 - self.decay)
-            else:  # batch norm counts its batches
-                averages[name].copy_(value)
+        averages, current = self.dual_network.state_dict(), unwrapped(self.network).state_dict()
+        floating = [name for name, value in current.items() if value.is_floating_point()]
+        # one kernel for all tensors of a device, not one for each
+        torch._foreach_lerp_([averages[k] for k in floating], [current[k] for k in floating], 1.0 - self.decay)
+        for name in current.keys() - set(floating):  # batch norm counts its batches
+            averages[name].copy_(current[name])
 
 
 def unwrapped(network: nn.Module) -> nn.Module:

@@ -9,20 +9,20 @@ import ignite.distributed as idist
 import numpy as np
 import torch
 from ignite.engine import Engine, Events
-from monai.engines import SupervisedTrainer, Trainer
-from monai.utils import set_determinism
+from ignite.utils import manual_seed
+from monai.engines import Evaluator, SupervisedTrainer, Trainer
+from monai.handlers import ValidationHandler
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 from dcl_monai.data import ConditionalDataset
 from dcl_monai.losses import set_progress
-from dcl_monai.networks import DCLNet
+from dcl_monai.networks import DCLNet, save_model
 from dcl_monai.utils.distributed import average
-from dcl_monai.utils.files import save_atomic
 
 from .stages import DCLEvents
 
-__all__ = ["AverageBuffers", "ClipGradients", "EpochSeed", "LossProgress", "SaveNetwork"]
+__all__ = ["AverageBuffers", "ClipGradients", "EpochSeed", "LossProgress", "SaveNetwork", "StageValidation"]
 
 
 class EpochSeed:
@@ -49,7 +49,8 @@ class EpochSeed:
 
     def __call__(self, engine: Trainer) -> None:
         rank = idist.get_rank()
-        set_determinism(int(np.random.SeedSequence((self.seed, engine.state.epoch, rank)).generate_state(1)[0]))
+        # seeds alone: what a user has set of cuDNN stays as it is
+        manual_seed(int(np.random.SeedSequence((self.seed, engine.state.epoch, rank)).generate_state(1)[0]))
         self.dataset.set_epoch(engine.state.epoch)
 
 
@@ -113,10 +114,10 @@ class ClipGradients:
     Clip the norm of the gradient before every optimizer step, after AMP has unscaled it and the ranks have averaged it.
 
     Args:
-        max_norm: the largest norm.
+        max_norm: the largest norm; with ``None`` nothing is clipped.
     """
 
-    def __init__(self, max_norm: float) -> None:
+    def __init__(self, max_norm: float | None) -> None:
         self.max_norm = max_norm
 
     def attach(self, engine: SupervisedTrainer) -> None:
@@ -124,10 +125,40 @@ class ClipGradients:
         Args:
             engine: the trainer.
         """
-        engine.add_event_handler(Events.STARTED, lambda _: engine.optimizer.register_step_pre_hook(self))
+        if self.max_norm is not None:
+            engine.add_event_handler(Events.STARTED, lambda _: engine.optimizer.register_step_pre_hook(self))
 
     def __call__(self, optimizer: torch.optim.Optimizer, *args: object) -> None:
+        assert self.max_norm is not None
         clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], self.max_norm)
+
+
+class StageValidation(ValidationHandler):
+    """
+    Validate every ``interval`` epochs, and always after the last epoch of either stage.
+
+    Stage 2 starts from the best validated weights of stage 1: an epoch that nobody validates would be lost.
+
+    Args:
+        validator: the evaluator.
+        interval: epochs between two validations.
+        stage1_epochs: epochs of stage 1.
+    """
+
+    def __init__(self, validator: Evaluator, interval: int, stage1_epochs: int) -> None:
+        super().__init__(interval=interval, validator=validator)
+        self.stage1_epochs = stage1_epochs
+
+    def attach(self, engine: Engine) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(Events.EPOCH_COMPLETED(event_filter=self.is_due), self)
+
+    def is_due(self, engine: Engine, epoch: int) -> bool:
+        """Whether to validate after an epoch."""
+        return epoch % self.interval == 0 or epoch in (self.stage1_epochs, engine.state.max_epochs)
 
 
 class SaveNetwork:
@@ -138,7 +169,7 @@ class SaveNetwork:
     Args:
         network: the network with its conditional bank; the heads of deep supervision stay behind.
         path: the file.
-        settings: what inference needs to know, written with the weights; see :func:`dcl_monai.inferers.load_model`.
+        settings: what inference needs to know, written with the weights; see :func:`dcl_monai.networks.load_model`.
     """
 
     def __init__(self, network: DCLNet, path: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -155,4 +186,4 @@ class SaveNetwork:
 
     def __call__(self, engine: Engine) -> None:
         if idist.get_rank() == 0:
-            save_atomic({"model": self.network.served_state(), "settings": self.settings}, self.path)
+            save_model(self.network.served_state(), self.settings, self.path)

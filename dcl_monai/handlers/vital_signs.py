@@ -27,10 +27,12 @@ class ShuffleConditions:
 
     Args:
         network: network whose conditions are shuffled.
+        wrong_class: give every class the conditions of another class instead.
     """
 
-    def __init__(self, network: DCLNet) -> None:
+    def __init__(self, network: DCLNet, wrong_class: bool = False) -> None:
         self.network = network
+        self.wrong_class = wrong_class
 
     def attach(self, engine: Engine) -> None:
         """
@@ -42,12 +44,15 @@ class ShuffleConditions:
         engine.add_event_handler(Events.EXCEPTION_RAISED, self.end)
 
     def shift(self, engine: Engine, places: int) -> None:
-        """Take the bank's entry so many places after the one picked."""
-        self.network.shift = places
+        """Take the bank's entry, or class, so many places after the one picked."""
+        if self.wrong_class:
+            self.network.turn = places
+        else:
+            self.network.shift = places
 
     def end(self, engine: Engine, error: BaseException) -> None:
         """Leave the network as it was, whatever happened."""
-        self.network.shift = 0
+        self.network.shift = self.network.turn = 0
         raise error
 
 
@@ -81,7 +86,8 @@ class GradientRatio:
         network = unwrapped(engine.network)
         weights = [p for p in network.parameters() if p.requires_grad]
         network.eval()
-        primal, dual = engine.losses(network(image, **conditions), batch)
+        with torch.autocast(engine.state.device.type, enabled=engine.amp):
+            primal, dual = engine.losses(network(image, **conditions), batch)
         if dual is not None:
             norms = []
             for loss in (total(primal), dual):

@@ -16,12 +16,11 @@ from monai.data import Dataset, MetaTensor
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from dcl_monai.networks import DCLNet
+from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
 
 from .geometry import check_inside, open_image, save_like, voxel_ml
-from .model import bank_sizes, load_model, load_weights
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
 from .sheet import draw_contact_sheets

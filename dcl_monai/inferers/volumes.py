@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcl_monai.data.acdc import read_info
+from dcl_monai.datalist.acdc import read_info
 
 __all__ = ["ejection_fractions", "volumes_ml"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from dcl_monai.candidates import known_positive
+from dcl_monai.candidates import assert_candidates, known_positive
 
 from .probabilities import LogProbabilities
 
@@ -33,6 +33,7 @@ class ConventionalCELoss(nn.Module):
             logits: BN[HWD] with N = m or 2m.
             candidates: boolean Bm[HWD], the candidate sets.
         """
+        assert_candidates(candidates)
         prob = LogProbabilities.of_classes(logits, self.num_classes)
         vector = candidates / candidates.sum(dim=1, keepdim=True)
         entries = -(vector * prob.log + (1.0 - vector) * prob.log_not)

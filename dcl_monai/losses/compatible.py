@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from dcl_monai.candidates import assert_candidates
+
 from .averaging import Averaging, make_averaging
 from .probabilities import LogProbabilities
 from .region import RegionDiceLoss
@@ -95,6 +97,7 @@ class CompatibleLoss(nn.Module):
         """The same from class probabilities, for those who have them already."""
         if prob.log.shape != candidates.shape:
             raise ValueError(f"prediction {tuple(prob.log.shape)} and candidates {tuple(candidates.shape)} differ.")
+        assert_candidates(candidates)
         terms = {}
         for name, parts, weight, average in (
             ("positive", self.positive, self.positive_weight, self.averaging.positive),

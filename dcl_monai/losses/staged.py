@@ -15,7 +15,7 @@ class StagedLoss(Scheduled):
     One loss in stage 1 and another in stage 2.
 
     Cross entropy with the annealed average finds all structures soon; MMEE, which is slow to find them, draws them
-    better once they are there (docs/recipe.md). Not part of the paper, which has one loss throughout.
+    better once they are there (docs/research/recipe.md). Not part of the paper, which has one loss throughout.
 
     Args:
         stage1: loss of stage 1, with ``terms``.

@@ -1,8 +1,18 @@
-"""CompNet, its conditional bank, and the network that is served."""
+"""CompNet, the network that is served, and the model file that carries it."""
 
-from .bank import ConditionBank, SimilarityRule
 from .compnet import CompNet
 from .dclnet import DCLNet
+from .model_file import bank_sizes, check_model, load_model, load_trained, load_weights, save_model
 from .unet_plus import UNetPlus
 
-__all__ = ["CompNet", "ConditionBank", "DCLNet", "SimilarityRule", "UNetPlus"]
+__all__ = [
+    "CompNet",
+    "DCLNet",
+    "UNetPlus",
+    "bank_sizes",
+    "check_model",
+    "load_model",
+    "load_trained",
+    "load_weights",
+    "save_model",
+]

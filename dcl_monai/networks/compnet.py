@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dcl_monai.utils import as_bool
+
 from .unet_plus import UNetPlus
 
 __all__ = ["CompNet"]
@@ -61,7 +63,7 @@ class CompNet(nn.Module):
         backbone: str | Callable[..., nn.Module],
         num_classes: int,
         image_channels: int = 1,
-        conditional: bool = True,
+        conditional: bool | str = True,
         zero_conditions: bool = True,
         condition_scale: float = 1.0,
         routing: bool = True,
@@ -69,6 +71,7 @@ class CompNet(nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
+        conditional = as_bool(conditional)
         self.num_classes = num_classes
         self.image_channels = image_channels
         self.conditional = conditional

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .bank import ConditionBank
+from dcl_monai.conditions import ConditionBank
+
 from .compnet import CompNet
 
 __all__ = ["DCLNet"]
@@ -38,7 +39,9 @@ class DCLNet(nn.Module):
         self.num_classes = compnet.num_classes
         self.conditional = compnet.conditional
         self.bank = ConditionBank() if bank is None else bank
-        self.shift = 0  # see ConditionBank.forward; set by the vital signs for one validation
+        # see ConditionBank.forward; set by the vital signs for one validation
+        self.shift = 0
+        self.turn = 0
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """
@@ -49,7 +52,7 @@ class DCLNet(nn.Module):
             class probabilities, Bm[HWD].
         """
         if self.conditional:
-            cond_image, cond_mask = self.bank(image, self.shift)
+            cond_image, cond_mask = self.bank(image, self.shift, self.turn)
             split = torch.softmax(self.compnet(image, cond_image, cond_mask).float(), dim=1)
             return split[:, : self.num_classes] + split[:, self.num_classes :]
         return torch.softmax(self.compnet(image).float(), dim=1)

@@ -22,7 +22,9 @@ class UNetPlus(nn.Module):
         in_channels: input channels.
         out_channels: output channels, also the feature maps of every upsampling layer.
         spatial_dims: 2 or 3.
-        features: feature maps of every level, top to bottom.
+        features: feature maps of the five levels, top to bottom; a sixth number, which BasicUNet has for its last
+            upsampling, is not used, since upsampling layers have as many feature maps as classes.
+        norm: normalisation of every layer; the paper's is batch norm.
     """
 
     def __init__(
@@ -31,13 +33,15 @@ class UNetPlus(nn.Module):
         out_channels: int,
         spatial_dims: int = 2,
         features: Sequence[int] = (64, 128, 256, 512, 1024),
+        norm: str = "batch",
     ) -> None:
         super().__init__()
+        features = list(features)[:5]
 
         def double_conv(inputs: int, outputs: int) -> nn.Sequential:
             return nn.Sequential(
-                Convolution(spatial_dims, inputs, outputs, act="RELU", norm="BATCH", adn_ordering="NA"),
-                Convolution(spatial_dims, outputs, outputs, act="RELU", norm="BATCH", adn_ordering="NA"),
+                Convolution(spatial_dims, inputs, outputs, act="RELU", norm=norm, adn_ordering="NA"),
+                Convolution(spatial_dims, outputs, outputs, act="RELU", norm=norm, adn_ordering="NA"),
             )
 
         def upsample(inputs: int) -> nn.Module:
@@ -50,7 +54,7 @@ class UNetPlus(nn.Module):
                 padding=1,
                 output_padding=0,
                 act="RELU",
-                norm="BATCH",
+                norm=norm,
                 adn_ordering="NA",
                 is_transposed=True,
             )

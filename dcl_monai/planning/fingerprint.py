@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dcl_monai.data.check import CaseRecord, FileRecord, find_problems
-from dcl_monai.data.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
-from dcl_monai.data.datalist import annotation_table, annotations_of
+from dcl_monai.check import CaseRecord, FileRecord, find_problems
+from dcl_monai.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
+from dcl_monai.datalist.items import annotation_table, annotations_of
 from dcl_monai.utils import DataError
 
 __all__ = ["Fingerprint", "take_fingerprint"]
@@ -82,8 +82,8 @@ def take_fingerprint(datalist: Mapping[str, Any], workers: int = 1, progress: bo
     Read every file of a datalist once, for the check and for the fingerprint.
 
     Args:
-        datalist: the datalist, see :mod:`dcl_monai.data.datalist`.
-        workers: processes that read, see :func:`~dcl_monai.data.check.inspect_datalist`.
+        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        workers: processes that read, see :func:`~dcl_monai.check.inspect_datalist`.
         progress: whether to show a progress bar, if there is a terminal.
 
     Returns:
@@ -123,7 +123,7 @@ def refuse(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> None:
 
 
 def sample_files(job: Job) -> Sample:
-    """Read the files of an item, see :func:`~dcl_monai.data.check.reading.read_files`."""
+    """Read the files of an item, see :func:`~dcl_monai.check.reading.read_files`."""
     record, pixels, labels = read_arrays(job)
     item, num_classes = job
     nothing = Sample(record, 0.0, np.zeros(0, np.float32), (0.0,) * len(record.shape))

@@ -110,7 +110,7 @@ def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = F
         return torch.zeros(items, channels, *size, dtype=dtype)
 
     def masks() -> torch.Tensor:
-        return torch.zeros(items, num_classes, *size, dtype=torch.bool)
+        return torch.ones(items, num_classes, *size, dtype=torch.bool)  # nothing is known: every set is valid
 
     return {
         "image": images(1),
@@ -119,6 +119,7 @@ def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = F
         "cond_mask": masks(),
         "cond_known": masks(),
         "dual_class": torch.zeros(items, dtype=torch.int64),
+        "dual_apart": torch.ones(items, num_classes, dtype=torch.bool),
         "dual_image": images(1),
         "dual_label": masks(),
     }

@@ -52,7 +52,7 @@ def make_overlay(plan: Plan, datalist_hash: str) -> dict[str, Any]:
                 "_target_": "dcl_monai.networks.CompNet",
                 **plan.network,
                 "num_classes": "@num_classes",
-                "conditional": "$as_bool(@conditional)",
+                "conditional": "@conditional",
             },
         },
     }

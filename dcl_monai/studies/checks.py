@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from monai.bundle import ConfigParser
 
-from dcl_monai.data.splits import SPLITS
+from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
 
@@ -16,6 +16,9 @@ from .runs import RUN_IDS, Run
 from .settings import StudySettings
 
 __all__ = ["check_ids", "count_subjects"]
+
+SHARED = ("averaging",)
+"""Ids that rows set, too, but that a study may set for all of them: the paper's sum needs long budgets."""
 
 
 def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
@@ -34,7 +37,7 @@ def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
         if root not in known:
             raise DataError(f"--set {name}: the bundle {settings.task} has no id {root!r}; see its configs/train.json.")
         for run in runs:
-            own = [other for other in ids_of(run) if overlap(name, other)]
+            own = [other for other in ids_of(run) if overlap(name, other) and name not in SHARED]
             if own:
                 raise DataError(
                     f"--set {name}: the row {run.recipe} sets {own[0]} itself. Leave it out by --only, or give an "

@@ -41,15 +41,20 @@ def single_stage(*overlays: str, **settings: Any) -> Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    # compatibility, step by step
-    "conventional_ce": single_stage("ablation/1.json"),
+    # the paper's rows, as printed
+    "paper_1": single_stage("paper/ablation_1.json"),
+    "paper_2": single_stage("paper/ablation_2.json"),
+    "paper_3": single_stage("paper/ablation_3.json"),
+    "paper_4": single_stage("paper/ablation_4.json"),
+    "paper_5": single_stage("paper/ablation_5.json"),
+    "paper_6": Recipe(("paper/ablation_6.json",)),
+    # the schedule of #6 without its loop: what of its gain is the second stage alone?
+    "paper_restart": Recipe(("paper/ablation_6.json",), {"dual_weight": 0.0}),
+    "paper_dcl_mmee": Recipe(("paper/dcl_mmee.json",)),
+    # the same losses with our network, schedule and augmentation
+    "conventional_ce": single_stage("baselines/conventional_ce.json"),
     "unet_p": single_stage("baselines/unet_p.json"),
-    "compatible_ce": single_stage("ablation/3.json"),
-    "conditions": single_stage("ablation/4.json"),
-    "prior": single_stage("ablation/5.json"),
-    "dcl_ce": Recipe(("ablation/6.json",)),
-    # the schedule of #6 without its loop: what of its gain is the learning rate that starts anew?
-    "restart": Recipe(("ablation/6.json",), {"dual_weight": 0.0}),
+    "compatible_ce": single_stage("baselines/compatible_ce.json"),
     # the default of the bundles, and without one of its parts: the dual loss, DualNet's filling of what nobody drew,
     # MMEE in stage 2, Dice of whole structures, everything that needs conditions
     "dcl": Recipe(),
@@ -60,8 +65,6 @@ RECIPES: dict[str, Recipe] = {
     "self_training": Recipe(("self_training.json",)),
     "region": single_stage("region.json"),
     # other losses
-    "dcl_ce_dice": Recipe(("ablation/6.json", "losses/ce_dice.json")),
-    "dcl_mmee": Recipe(("ablation/6.json", "losses/mmee.json")),
     "ce_dice": single_stage("baselines/ce_dice.json"),
     "mmee": single_stage("baselines/mmee.json"),
     # other amounts of labels
@@ -73,9 +76,12 @@ RECIPES: dict[str, Recipe] = {
     "unet_f_sixth": single_stage("baselines/unet_f_few.json", full_fraction=1 / 6),
     "unet_f_few": single_stage("baselines/unet_f_few.json"),
     "unet_f": single_stage("baselines/unet_f.json"),
+    # full labels with all that helps partial ones: Dice of whole structures; the default's two losses in two stages
+    "unet_f_region": single_stage("region.json", annotation="full"),
+    "unet_f_staged": Recipe(("self_training.json",), {"annotation": "full"}),
     # the strongest simple rivals, which the paper lacks
     "nnunet_ignore": single_stage("baselines/nnunet_ignore.json"),
-    "pseudo": Recipe(("ablation/3.json",), teacher=("ablation/3.json",), two_stages=False),
+    "pseudo": Recipe(("baselines/compatible_ce.json",), teacher=("baselines/compatible_ce.json",), two_stages=False),
 }
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcl_monai.data import load_datalist
-from dcl_monai.data.datalist import decided_classes
+from dcl_monai.datalist import load_datalist
+from dcl_monai.datalist.items import decided_classes
 from dcl_monai.utils import DataError
 
 from .runs import last_line, read_record, runs_of
@@ -38,6 +38,7 @@ class RunResults:
         datalist: what it was trained and tested on.
         dice: test volume -> structure -> Dice; structures that a volume does not show are missing.
         shuffled: the same with shuffled conditions; empty for a network without conditions.
+        wrong_class: the same with conditions of the wrong class.
         hd95: the same in mm; ``inf`` where the prediction missed the structure.
         assd: the same of the average symmetric surface distance.
         confusion: test volume -> (true class, predicted class) -> ml.
@@ -52,6 +53,7 @@ class RunResults:
     datalist: Mapping[str, Any]
     dice: Mapping[Case, Mapping[str, float]]
     shuffled: Mapping[Case, Mapping[str, float]]
+    wrong_class: Mapping[Case, Mapping[str, float]]
     hd95: Mapping[Case, Mapping[str, float]]
     assd: Mapping[Case, Mapping[str, float]]
     confusion: Mapping[Case, Mapping[tuple[str, str], float]]
@@ -114,7 +116,8 @@ class RecipeResults:
         Args:
             structures: structures to average; those that a volume does not show do not count.
             phase: only this phase; default: all.
-            table: ``dice``, ``shuffled``, ``hd95`` or ``assd``; infinite distances do not count (see :meth:`missed`).
+            table: ``dice``, ``shuffled``, ``wrong_class``, ``hd95`` or ``assd``; infinite distances do not count (see
+                :meth:`missed`).
 
         Returns:
             (data set, subject) -> mean, for patients that have any.
@@ -273,6 +276,7 @@ def read_run(recipe: str, seed: int, folder: Path, division: tuple[int, int], re
         datalist,
         read_dice(folder / "test_dice.csv", names),
         read_dice(folder / "test_dice_shuffled.csv", names),
+        read_dice(folder / "test_dice_wrong_class.csv", names),
         by_structure(surface, "hd95"),
         by_structure(surface, "assd"),
         confusion,

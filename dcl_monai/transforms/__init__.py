@@ -15,7 +15,8 @@ from .dictionary import (
     RestrictToCandidatesd,
     RestrictToCandidatesDict,
 )
-from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict, annotations_of
+from .intensity import StandardizeIntensity, StandardizeIntensityD, StandardizeIntensityd, StandardizeIntensityDict
+from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict
 from .stored import StoredAnnotationD, StoredAnnotationd, StoredAnnotationDict, stored_annotation
 
 __all__ = [
@@ -38,9 +39,12 @@ __all__ = [
     "RestrictToCandidatesD",
     "RestrictToCandidatesDict",
     "RestrictToCandidatesd",
+    "StandardizeIntensity",
+    "StandardizeIntensityD",
+    "StandardizeIntensityDict",
+    "StandardizeIntensityd",
     "StoredAnnotationD",
     "StoredAnnotationDict",
     "StoredAnnotationd",
-    "annotations_of",
     "stored_annotation",
 ]

@@ -11,7 +11,16 @@ from monai.data import MetaTensor
 from monai.transforms import Transform
 from monai.utils import convert_to_tensor
 
-from dcl_monai.candidates import all_classes, candidate_label, candidate_sets, expand, from_bits, to_bits
+from dcl_monai.candidates import (
+    all_classes,
+    candidate_label,
+    candidate_sets,
+    expand,
+    from_bits,
+    label_sets,
+    outlines,
+    shown_set,
+)
 from dcl_monai.utils import DataError
 
 __all__ = ["EncodeCandidates", "ExpandCandidates", "IntersectCandidates", "RestrictToCandidates"]
@@ -51,50 +60,11 @@ class EncodeCandidates(Transform):
         background: int | None = 0,
     ) -> None:
         self.num_classes = num_classes
+        self.sets = label_sets(num_classes, values, unlabelled)
         everything = all_classes(num_classes)
-        mapping: Mapping[int, int | Sequence[int]] = (
-            {index: index for index in range(num_classes)} if values is None else values
-        )
-        self.sets: dict[int, int] = {}
-        for value, classes in mapping.items():
-            classes = [classes] if isinstance(classes, int) else list(classes)
-            if not classes or not all(0 <= index < num_classes for index in classes):
-                raise ValueError(f"label value {value} stands for classes {classes}, outside 0..{num_classes - 1}.")
-            self.sets[int(value)] = to_bits(classes)
-        blank = [unlabelled] if isinstance(unlabelled, int) else list(unlabelled or ())
-        self.sets |= dict.fromkeys(blank, everything)
         # What the annotation says about a voxel outside the image: nothing for scribbles, background otherwise.
+        blank = isinstance(unlabelled, int) or bool(unlabelled)
         self.outside = everything if blank or background is None else 1 << background
-
-    def hide(self, bits: int, annotated: Sequence[int] | None) -> int:
-        """
-        Return the set of a voxel drawn as ``bits`` when only ``annotated`` (sets as bits, too) is shown.
-
-        Each annotated set tells on which side of its outline the voxel lies; one that ``bits`` straddles tells nothing.
-        """
-        everything = all_classes(self.num_classes)
-        if annotated is None or bits == everything:
-            return bits
-        result = everything
-        for shown in annotated:
-            if not bits & ~shown:
-                result &= shown
-            elif not bits & shown:
-                result &= ~shown
-        return result
-
-    def table(self, annotated: Sequence[int | Sequence[int]] | None = None) -> dict[int, int]:
-        """Candidate set, as bits, of every label value of an image; see :meth:`__call__` for ``annotated``."""
-        shown = self._shown(annotated, "annotation")
-        return {value: self.hide(bits, shown) for value, bits in self.sets.items()}
-
-    def _shown(self, annotated: Sequence[int | Sequence[int]] | None, name: str) -> list[int] | None:
-        if annotated is None:
-            return None
-        sets = [list(entry) if isinstance(entry, Sequence) else [entry] for entry in annotated]
-        if not all(0 <= index < self.num_classes for members in sets for index in members):
-            raise DataError(f"{name}: annotated classes {list(annotated)} are outside 0..{self.num_classes - 1}.")
-        return [to_bits(members) for members in sets]
 
     def __call__(self, label: NdarrayOrTensor, annotated: Sequence[int | Sequence[int]] | None = None) -> MetaTensor:
         """
@@ -111,7 +81,7 @@ class EncodeCandidates(Transform):
         """
         tensor = convert_to_tensor(label, track_meta=True)
         name = source(tensor)
-        shown = self._shown(annotated, name)
+        shown = outlines(annotated, self.num_classes, name)
         raw = tensor.detach().cpu().numpy()
         if raw.dtype.kind == "f" and not (np.isfinite(raw).all() and np.array_equal(raw, np.rint(raw))):
             raise DataError(f"{name}: label values must be whole numbers; is this an image or a probability map?")
@@ -123,10 +93,10 @@ class EncodeCandidates(Transform):
                 f"{name}: label value(s) {unknown} in {count} voxel(s) have no meaning; known values are "
                 f"{sorted(self.sets)}. Correct the file or add the value to the class list."
             )
-        table = [self.hide(self.outside, shown)]
+        table = [shown_set(self.outside, shown, self.num_classes)]
         codes = np.zeros(len(found), dtype=np.int64)
         for position, value in enumerate(found):
-            bits = self.hide(self.sets[int(value)], shown)
+            bits = shown_set(self.sets[int(value)], shown, self.num_classes)
             if bits not in table:
                 table.append(bits)
             codes[position] = table.index(bits)

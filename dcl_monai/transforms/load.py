@@ -13,20 +13,14 @@ from monai.data import MetaTensor
 from monai.transforms import LoadImage, MapTransform
 
 from dcl_monai.candidates import all_classes, candidate_label
+from dcl_monai.datalist.items import SPECIFICATION, annotations_of
 from dcl_monai.utils import DataError
 
 from .array import EncodeCandidates, IntersectCandidates
 
-__all__ = ["LoadCandidatesD", "LoadCandidatesDict", "LoadCandidatesd", "annotations_of", "same_geometry"]
+__all__ = ["LoadCandidatesD", "LoadCandidatesDict", "LoadCandidatesd", "same_geometry"]
 
 AFFINE_TOLERANCE_MM = 1e-2
-SPECIFICATION = ("values", "unlabelled", "annotated", "drawn", "content", "further_labels")
-
-
-def annotations_of(item: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
-    """The annotations of an item, each with ``label``, ``values``, ``annotated``, ...; none, one or more."""
-    own = [item] if item.get("label") is not None else []
-    return [*own, *item.get("further_labels", ())]
 
 
 class LoadCandidatesd(MapTransform):

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dcl_monai.engines import LOSS_TERMS
 from dcl_monai.utils.files import replace_atomic
 
 from .overlays import COLOURS
@@ -17,12 +16,13 @@ from .overlays import COLOURS
 __all__ = ["plot_curves"]
 
 
-def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
+def plot_curves(rows: Sequence[Mapping[str, float]], terms: Sequence[str], path: str | Path) -> None:
     """
     Draw loss terms, validation Dice by structure, and the vital signs over the epochs.
 
     Args:
         rows: one per epoch, as :class:`dcl_monai.handlers.History` collects them.
+        terms: names of the loss terms among their entries, the loss itself first.
         path: the PNG file.
     """
     figure = Figure(figsize=(13, 4.4), layout="constrained")
@@ -36,7 +36,7 @@ def plot_curves(rows: Sequence[Mapping[str, float]], path: str | Path) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), label=label, marker=".", **style)  # type: ignore[arg-type]
 
-    for name in LOSS_TERMS:
+    for name in terms:
         if name in columns:
             line(losses, name, name, lw=2.2 if name == "loss" else 1.2, color="black" if name == "loss" else None)
     losses.set_yscale("log")

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from torch import nn
 
 from dcl_monai.candidates import candidate_sets, expand, known_positive
-from dcl_monai.transforms import annotations_of
+from dcl_monai.datalist.items import annotations_of
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import replace_atomic
 
@@ -101,7 +101,7 @@ def draw_examples(
     Args:
         network: the served network: one image in, class probabilities out.
         inferer: applies it to a volume, (1, C, H, W, D).
-        datalist: classes and splits, see :mod:`dcl_monai.data.datalist`.
+        datalist: classes and splits, see :mod:`dcl_monai.datalist.load`.
         preprocessing: turns an item into ``image`` (C, H, W, D) and coded ``label`` (1, H, W, D).
         device: device of the network.
         path: the PNG file.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Segment NIfTI files and DICOM series with a bundle, by MONAI Deploy in an environment of its own (docs/deploy.md).
+# Segment NIfTI files and DICOM series with a bundle, by MONAI Deploy in an environment of its own (docs/how-to/deploy.md).
 #
 #   bash serve/deploy/run.sh --bundle bundles/acdc --input IN --output OUT
 #   bash serve/deploy/run.sh --install     # only make the environment, which the first run does otherwise

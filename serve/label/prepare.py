@@ -20,8 +20,8 @@ from typing import Any
 from guard import EXTENSIONS
 from monai.bundle import ConfigParser
 
-from dcl_monai.inferers import load_model, load_weights
 from dcl_monai.inferers.report import file_hash
+from dcl_monai.networks import load_model, load_weights
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import copy_atomic, write_atomic
 

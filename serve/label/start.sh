@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Serve a trained bundle to 3D Slicer and other clients of MONAI Label, on this machine alone. See docs/serving.md.
+# Serve a trained bundle to 3D Slicer and other clients of MONAI Label, on this machine alone. See docs/how-to/serve.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 

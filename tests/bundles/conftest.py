@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from monai.bundle import ConfigParser
 
-from dcl_monai.data import write_synthetic_acdc
+from dcl_monai.synthetic import write_synthetic_acdc
 
 ROOT = Path(__file__).parents[2]
 SUBJECTS = 12

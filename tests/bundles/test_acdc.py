@@ -21,7 +21,7 @@ from matplotlib.image import imread
 from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 from skimage import measure
 
-from dcl_monai.data import acdc_document
+from dcl_monai.datalist import acdc_document
 from dcl_monai.utils.errors import find_user_error
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Grey values: one setting for training, test and inference, by MONAI's own transforms, so that others can serve it."""
+"""Grey values: one setting for training, test and inference; inference by MONAI's own transforms, for other servers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def last_steps(bundle: str, config: str, path: str, intensity: dict | None) -> C
     parser = ConfigParser()
     parser.read_config(ROOT / "bundles" / bundle / "configs" / config)
     steps = parser[path]["transforms"]
-    assert ["Intensity" in step["_target_"] for step in steps] == [False] * (len(steps) - 2) + [True, True]
-    parser[path] = {"_target_": "Compose", "transforms": steps[-2:]}
+    number = 2 if config == "inference.json" else 1
+    assert ["Intensity" in step["_target_"] for step in steps] == [False] * (len(steps) - number) + [True] * number
+    parser[path] = {"_target_": "Compose", "transforms": steps[-number:]}
     parser["intensity"] = intensity
     return parser.get_parsed_content(path)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from monai.utils import set_determinism
 
-from dcl_monai.data.datalist import decided_classes
+from dcl_monai.datalist.items import decided_classes
 from dcl_monai.handlers import GradientRatio
 from dcl_monai.losses.terms import NEGATIVE, POSITIVE
 
@@ -23,12 +23,18 @@ EXPECTED = {
     "losses/ce.json": (FULL, True, True, 1),
     "losses/ce_dice.json": (FULL, True, True, 1),
     "losses/mmee.json": (FULL, True, True, 1),
-    "ablation/1.json": ({"supervised"}, False, False, 1),
-    "ablation/2.json": ({"positive"}, False, False, 1),
-    "ablation/3.json": (COMPATIBLE, False, False, 1),
-    "ablation/4.json": (COMPATIBLE, True, False, 1),
-    "ablation/5.json": (COMPATIBLE | {"prior"}, True, False, 1),
-    "ablation/6.json": (PAPER, True, True, 1),
+    "paper/ablation_1.json": ({"supervised"}, False, False, 1),
+    "paper/ablation_2.json": ({"positive"}, False, False, 1),
+    "paper/ablation_3.json": (COMPATIBLE, False, False, 1),
+    "paper/ablation_4.json": (COMPATIBLE, True, False, 1),
+    "paper/ablation_5.json": (COMPATIBLE | {"prior"}, True, False, 1),
+    "paper/ablation_6.json": (PAPER, True, True, 1),
+    "paper/dcl_ce.json": (PAPER, True, True, 1),
+    "paper/dcl_mmee.json": (PAPER, True, True, 1),
+    "paper/cpu_scale.json": (FULL, True, True, 1),
+    "paper/paper_scale.json": (FULL, True, True, 1),
+    "baselines/conventional_ce.json": ({"supervised"}, False, False, 1),
+    "baselines/compatible_ce.json": (COMPATIBLE, False, False, 1),
     "baselines/unet_p.json": ({"positive"}, False, False, 1),
     "baselines/ce_dice.json": ({"positive"}, False, False, 1),
     "baselines/unet_f.json": (COMPATIBLE, False, False, 4),
@@ -38,7 +44,6 @@ EXPECTED = {
     "region.json": (COMPATIBLE | {"region"}, False, False, 1),
     "self_training.json": (COMPATIBLE | {"fill", "region"}, False, True, 1),
     "full_annotation.json": (FULL, True, True, 1),
-    "paper.json": (PAPER, True, True, 1),
     "channels_last.json": (FULL, True, True, 1),
     "compile.json": (FULL, True, True, 1),
 }
@@ -46,17 +51,14 @@ PARTS = {
     "losses/ce.json": (("ce",), ("ce",)),
     "losses/ce_dice.json": (("ce", "dice"), ("ce", "dice")),
     "losses/mmee.json": (("ta_ce", "ta_dice"), ("ex_ce", "ex_dice")),
-    "ablation/2.json": (("ce",), ()),
-    "ablation/3.json": (("ce",), ("ce",)),
+    "baselines/compatible_ce.json": (("ce",), ("ce",)),
     "baselines/unet_p.json": (("ce",), ()),
     "baselines/ce_dice.json": (("ce", "dice"), ()),
     "baselines/mmee.json": (("ta_ce", "ta_dice"), ("ex_ce", "ex_dice")),
 }
-# What the bundle's small settings would overwrite again, and the paper's network is too large for a test.
-SMALL_PAPER = {"network_def#compnet#features": [4, 4, 8, 8, 8]}
 # Inductor takes minutes on a CPU: what is tested is that the network and the trainer can be captured.
 CAPTURE = {"train#trainer#compile_kwargs": {"backend": "aot_eager"}}
-OVERRIDE = {"paper.json": SMALL_PAPER, "compile.json": CAPTURE}
+OVERRIDE = {"compile.json": CAPTURE}
 
 
 def stages_of(loss):
@@ -76,8 +78,8 @@ def averages_of(loss):
 
 def test_every_overlay_is_expected():
     found = {str(path.relative_to(ROOT / "configs")) for path in (ROOT / "configs").rglob("*.json")}
-    # these need several processes (see tests/distributed) and a trained model (see tests/cli/test_study.py)
-    assert found - {"multi_gpu.json", "relabel.json"} == set(EXPECTED)
+    # these need several processes (see tests/distributed), a trained model (see tests/cli/test_study.py), and 3D data
+    assert found - {"multi_gpu.json", "relabel.json", "paper/paper_scale_3d.json"} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("overlay", EXPECTED)
@@ -118,19 +120,6 @@ def test_stage_2_has_a_loss_of_its_own(parse, overlay):
     assert [parts_of(stage) for stage in stages_of(loss)] == [PARTS["losses/ce.json"], PARTS["losses/mmee.json"]]
 
 
-@pytest.mark.parametrize("overlay", ["ablation/4.json", "ablation/5.json", "ablation/6.json", "paper.json"])
-def test_the_paper_has_one_loss_throughout(parse, overlay):
-    loss = parse(f"configs/{overlay}", **OVERRIDE.get(overlay, {})).get_parsed_content("loss")
-    assert {parts_of(stage) for stage in stages_of(loss)} == {PARTS["losses/ce.json"]}
-
-
-@pytest.mark.parametrize("before", ["paper.json", "ablation/6.json"])
-@pytest.mark.parametrize("overlay", ["region.json", "self_training.json"])
-def test_dice_of_structures_whatever_came_before(parse, before, overlay):
-    loss = parse(f"configs/{before}", f"configs/{overlay}", **SMALL_PAPER).get_parsed_content("loss")
-    assert {stage.region_weight for stage in stages_of(loss)} == {1.0}
-
-
 def test_full_annotation_as_several_partial_images(parse):
     """Each training volume is listed once for every class, and so is seen in full."""
     training = parse("configs/full_annotation.json").get_parsed_content("datalist")["training"]
@@ -138,31 +127,6 @@ def test_full_annotation_as_several_partial_images(parse):
     for item in training:
         by_image.setdefault(item["image"], []).extend(item["annotated"])
     assert all(sorted(classes) == [0, 1, 2, 3] for classes in by_image.values())
-
-
-def test_paper_settings(parse):
-    paper = json.loads((ROOT / "configs" / "paper.json").read_text(encoding="utf-8"))
-    assert paper["pixdim"] == [1.37, 1.37, -1]
-    assert paper["spatial_size"] == [212, 212, -1]
-    parser = parse("configs/paper.json", **SMALL_PAPER)
-    for key, value in {
-        "learning_rate": 0.01,
-        "stage2_learning_rate": 1e-4,
-        "prior_weight": 1.0,
-        "dual_weight": 0.2,
-        "dual_decay": 0.0,
-        "fill_weight": 0.0,
-    }.items():
-        assert parser[key] == value
-    assert type(parser.get_parsed_content("primnet").backbone).__name__ == "UNetPlus"
-    assert averages_of(parser.get_parsed_content("loss")) == {"SumMean"}
-    assert parser.get_parsed_content("train#conditional_dataset").pool == 1, "random conditions"
-
-
-@pytest.mark.parametrize("row", ["ablation/2.json", "ablation/3.json", "ablation/5.json", "baselines/mmee.json"])
-def test_paper_averaging_holds_in_every_row(parse, row):
-    loss = parse("configs/paper.json", f"configs/{row}", **SMALL_PAPER).get_parsed_content("loss")
-    assert averages_of(loss) == {"SumMean"}
 
 
 def test_switches_given_as_words(parse):
@@ -204,7 +168,7 @@ def test_compiled_training_is_that_of_the_plain_network(parse):
 @pytest.mark.parametrize("iterations", [3, 50])
 def test_iterations_per_epoch(parse, iterations):
     """More than the images give, and fewer: each is drawn equally often, or once more."""
-    parser = parse("configs/ablation/3.json", iterations_per_epoch=iterations)
+    parser = parse("configs/baselines/compatible_ce.json", iterations_per_epoch=iterations)
     loader = parser.get_parsed_content("train#dataloader")
     assert len(loader) == iterations
     drawn = Counter(draw % len(loader.dataset) for draw in loader.sampler)
@@ -213,6 +177,12 @@ def test_iterations_per_epoch(parse, iterations):
 
 
 def test_an_epoch_is_all_images_by_default(parse):
-    loader = parse("configs/ablation/3.json").get_parsed_content("train#dataloader")
+    loader = parse("configs/baselines/compatible_ce.json").get_parsed_content("train#dataloader")
     assert len(loader) == len(loader.dataset) // 4
     assert sorted(loader.sampler) == list(range(len(loader.dataset)))
+
+
+@pytest.mark.parametrize(("overlays", "allowed"), [(["self_training"], True), ([], True), (["region"], False)])
+def test_unlabelled_images_where_filling_or_the_dual_loop_learn_from_them(parse, overlays, allowed):
+    parser = parse(*(f"configs/{name}.json" for name in overlays))
+    assert parser.get_parsed_content("data", instantiate=False).get_config()["allow_unlabelled"] == allowed

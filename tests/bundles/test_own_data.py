@@ -1,4 +1,4 @@
-"""The worked examples of docs/data.md, as a reader runs them: one file, checked, trained, evaluated."""
+"""The worked examples of docs/start/own_data.md, as a reader runs them: one file, checked, trained, evaluated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch
 import yaml
 
 from dcl_monai.cli import main
-from dcl_monai.data import load_datalist
+from dcl_monai.datalist import load_datalist
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,9 @@ def hospitals(synthetic_acdc, tmp_path_factory) -> Path:
 
 class TestThreeHospitals:
     def test_the_file_is_the_one_in_the_docs(self):
-        shown = re.search(r"```yaml\n(classes: .*?)```", (ROOT / "docs/data.md").read_text(encoding="utf-8"), re.DOTALL)
+        shown = re.search(
+            r"```yaml\n(classes: .*?)```", (ROOT / "docs/start/own_data.md").read_text(encoding="utf-8"), re.DOTALL
+        )
         assert shown
         assert yaml.safe_load(shown[1]) == yaml.safe_load(
             (ROOT / "docs/examples/hearts.yaml").read_text(encoding="utf-8")
@@ -136,6 +138,6 @@ def test_unlabelled_images_need_the_dual_loop(synthetic_acdc, tmp_path, small_se
     content["datasets"]["all"]["allow_missing_labels"] = True
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(content))
     log = train(tmp_path / "out", settings, tmp_path / "own.yaml", dual="false")
-    assert re.search(r"error: .*has no label, and only the dual loop learns", log)
+    assert re.search(r"error: .*has no label.*\(--dual true\) and filling", log)
     log = train(tmp_path / "out", settings, tmp_path / "own.yaml")
     assert "next: python -m monai.bundle run" in log, log[-3000:]

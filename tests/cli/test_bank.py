@@ -13,8 +13,7 @@ import yaml
 from matplotlib.image import imread
 
 from dcl_monai.cli import main
-from dcl_monai.inferers import load_model, load_weights
-from dcl_monai.networks import CompNet, DCLNet
+from dcl_monai.networks import CompNet, DCLNet, load_model, load_weights
 
 CONFIG = Path(__file__).parents[2] / "bundles" / "acdc" / "configs" / "train.json"
 CLASSES = ["background", "MYO", "LV"]

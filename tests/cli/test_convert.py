@@ -12,8 +12,8 @@ import yaml
 
 from dcl_monai.cli.convert import LAYOUTS, OPTIONS
 from dcl_monai.cli.main import main
-from dcl_monai.data.convert import CONVERTERS
-from dcl_monai.data.datalist import datalist_hash, load_datalist
+from dcl_monai.datalist.convert import CONVERTERS
+from dcl_monai.datalist.load import datalist_hash, load_datalist
 
 
 @pytest.fixture

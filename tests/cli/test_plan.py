@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dcl_monai.cli import main
-from dcl_monai.data import load_datalist
+from dcl_monai.datalist import load_datalist
 
 
 @pytest.fixture

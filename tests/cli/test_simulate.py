@@ -16,9 +16,9 @@ import yaml
 
 from dcl_monai import __version__
 from dcl_monai.cli import main
-from dcl_monai.data import load_datalist
-from dcl_monai.data.datalist import decided_classes
-from dcl_monai.data.splits import SPLITS
+from dcl_monai.datalist import load_datalist
+from dcl_monai.datalist.items import decided_classes
+from dcl_monai.datalist.splits import SPLITS
 
 CLASSES = ["background", "RV", "MYO", "LV"]
 

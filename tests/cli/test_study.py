@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from dcl_monai.cli import main
-from dcl_monai.data import acdc_document, load_datalist, simulate_datalist, write_datalist, write_synthetic_acdc
+from dcl_monai.datalist import acdc_document, load_datalist, simulate_datalist, write_datalist
 from dcl_monai.studies.locks import take_lock
 from dcl_monai.studies.runs import make_run
 from dcl_monai.studies.settings import open_study, read_study, save_study
 from dcl_monai.studies.tables import recipes_of
+from dcl_monai.synthetic import write_synthetic_acdc
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -43,7 +44,7 @@ def study(data, tmp_path_factory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("study")
     (folder / "small.json").write_text(json.dumps(SMALL))
     words = ["study", "baselines", "--out", str(folder / "out"), "--dataset_dir", str(data), "--seeds", "0"]
-    words += ["--only", "dcl_ce", "pseudo", "--epochs", "1", "1", "--iterations", "2", "--jobs", "2", "--fold", "1"]
+    words += ["--only", "paper_6", "pseudo", "--epochs", "1", "1", "--iterations", "2", "--jobs", "2", "--fold", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "dcl_monai", *words, "--overlay", str(folder / "small.json")],
         cwd=ROOT,
@@ -57,18 +58,18 @@ def study(data, tmp_path_factory) -> tuple[Path, str]:
 
 def test_runs(study):
     out, shown = study
-    assert "dcl_ce seed 0: complete" in shown
+    assert "paper_6 seed 0: complete" in shown
     assert "python -m dcl_monai report" in shown
-    tables = {name: (out / "runs" / name / "seed0" / "test_dice.csv").read_text() for name in ("dcl_ce", "pseudo")}
+    tables = {name: (out / "runs" / name / "seed0" / "test_dice.csv").read_text() for name in ("paper_6", "pseudo")}
     volumes = {name: [line.split(",")[:4] for line in text.splitlines()] for name, text in tables.items()}
-    assert volumes["dcl_ce"] == volumes["pseudo"], "one test set for all rows"
-    assert len(volumes["dcl_ce"]) == 1 + 3 * 2
+    assert volumes["paper_6"] == volumes["pseudo"], "one test set for all rows"
+    assert len(volumes["paper_6"]) == 1 + 3 * 2
     others = simulate_datalist(acdc_document(read_study(out).dataset_dir), SMALL["split"])["test"]
-    assert not {line[1] for line in volumes["dcl_ce"]} & {item["subject"] for item in others}, (
+    assert not {line[1] for line in volumes["paper_6"]} & {item["subject"] for item in others}, (
         "patients of another fold"
     )
     for name in ("test_surface.csv", "test_confusion.csv", "test_dice_shuffled.csv", "predictions", "model.pt"):
-        assert (out / "runs" / "dcl_ce" / "seed0" / name).exists()
+        assert (out / "runs" / "paper_6" / "seed0" / name).exists()
     record = json.loads((out / "runs" / "pseudo" / "seed0" / "run.json").read_text())
     assert list(record["commands"]) == ["teacher", "relabelling", "training"]
     assert record["status"] == "complete"
@@ -78,13 +79,13 @@ def test_one_budget(study):
     """Both trained as many epochs of as many iterations, pseudo-labelling in two trainings."""
     out, _ = study
     epochs = {}
-    for name in ("dcl_ce", "pseudo"):
+    for name in ("paper_6", "pseudo"):
         run = make_run(out, read_study(out), name, 0)
         epochs[name] = run.epochs_done()
         for step in run.steps:
             assert step.settings["seed"] == 0
             assert step.settings["iterations_per_epoch"] == 2
-    assert epochs == {"dcl_ce": 2, "pseudo": 2}
+    assert epochs == {"paper_6": 2, "pseudo": 2}
 
 
 def test_pseudo_labels_keep_what_is_known(study):
@@ -108,7 +109,7 @@ def test_report(study, capsys):
     assert "Best, median and worst cases" in text
     with (out / "report" / "baselines.csv").open(encoding="utf-8") as file:
         labels = {line["recipe"]: line["labels"] for line in csv.DictReader(file)}
-    assert labels == {"dcl_ce": "8", "pseudo": "8"}, "predictions are no labels"
+    assert labels == {"paper_6": "8", "pseudo": "8"}, "predictions are no labels"
 
 
 def test_settings_are_fixed_by_the_first_call(study, capsys):
@@ -121,14 +122,14 @@ def test_settings_are_fixed_by_the_first_call(study, capsys):
 def test_recipes_are_fixed_by_the_first_call(study, capsys):
     """The config files of the project may change between two calls."""
     out, _ = study
-    record = out / "runs" / "dcl_ce" / "seed0" / "run.json"
+    record = out / "runs" / "paper_6" / "seed0" / "run.json"
     content = json.loads(record.read_text())
-    names = ["bundles/acdc/configs/train.json", "small.json", "configs/ablation/6.json"]
+    names = ["bundles/acdc/configs/train.json", "small.json", "configs/paper/ablation_6.json"]
     assert list(content["configs"]) == names
     try:
         record.write_text(json.dumps(content | {"configs": content["configs"] | {names[2]: "0" * 64}}))
-        assert main(["study", "baselines", "--out", str(out), "--only", "dcl_ce", "--seeds", "0"]) == 1
-        assert "was begun with another configs/ablation/6.json;" in capsys.readouterr().err
+        assert main(["study", "baselines", "--out", str(out), "--only", "paper_6", "--seeds", "0"]) == 1
+        assert "was begun with another configs/paper/ablation_6.json;" in capsys.readouterr().err
     finally:
         record.write_text(json.dumps(content))
 
@@ -149,7 +150,7 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
         (["--datalist", "nowhere.yaml"], "--datalist nowhere.yaml: no such file"),
         (["--set", "batch_size"], "--set batch_size: write ID=VALUE"),
         (["--set", "spatail_size=[32,32,-1]"], "--set spatail_size: the bundle acdc has no id"),
-        (["--set", "prior_weight=0.3"], "--set prior_weight: the row conditions sets prior_weight itself"),
+        (["--set", "dual_weight=0.3"], "--set dual_weight: the row no_dual sets dual_weight itself"),
         (["--set", "loss#combination=ce"], "sets loss itself"),
         (["--set", "seed=3"], "--set seed: every run has this of its own"),
         (["--split", "-1", "2", "3"], "a split of [-1.0, 2.0, 3.0] is impossible"),
@@ -165,19 +166,22 @@ def test_mistakes_are_one_line(tmp_path, capsys, words, message):
     assert not (tmp_path / "out").exists(), "a mistake must not be what the next call has to keep to"
 
 
+ROWS = ["conventional_ce", "unet_p", "compatible_ce"]
+
+
 def test_list_runs_and_writes_nothing(tmp_path, data, capsys):
     """Runs are shown as they are, also those of another process or of one that was killed."""
     settings = open_study(tmp_path / "out", {"dataset_dir": str(data)})
     words = ["study", "ablation", "--out", str(tmp_path / "out"), "--dataset_dir", str(data), "--seeds", "0", "--list"]
-    assert main([*words, "--only", "1", "2", "3"]) == 0
+    assert main([*words, "--only", *ROWS]) == 0
     assert not (tmp_path / "out").exists()
     shown = capsys.readouterr().out
     assert "subjects: 7 training, 3 validation, 2 test (split seed 0, fold 0)" in shown
     assert shown.count("waiting") == 3
-    killed, worked_on, _ = (make_run(tmp_path / "out", settings, row, 0) for row in recipes_of("ablation", list("123")))
+    killed, worked_on, _ = (make_run(tmp_path / "out", settings, row, 0) for row in recipes_of("ablation", ROWS))
     killed.note("running")
     lock = take_lock(worked_on.folder)
-    assert main([*words, "--only", "1", "2", "3"]) == 0
+    assert main([*words, "--only", *ROWS]) == 0
     shown = capsys.readouterr().out
     os.close(lock)
     assert [shown.count(status) for status in ("stopped", "running", "waiting")] == [1, 1, 1]
@@ -194,7 +198,9 @@ def test_partial_labels_are_refused_before_anything_runs(tmp_path, data, capsys)
 
 def test_data_may_lie_elsewhere(tmp_path, data):
     """On another machine; but what decides the results must be the same."""
-    first = open_study(tmp_path, {"dataset_dir": str(data), "settings": {"batch_size": 4}, "overlays": ("paper.json",)})
+    first = open_study(
+        tmp_path, {"dataset_dir": str(data), "settings": {"batch_size": 4}, "overlays": ("region.json",)}
+    )
     save_study(tmp_path, first)
     moved = tmp_path / "moved"
     moved.mkdir()
@@ -202,5 +208,5 @@ def test_data_may_lie_elsewhere(tmp_path, data):
     assert second.dataset_dir == str(moved)
     assert second.settings == first.settings == {"batch_size": 4}
     assert read_study(tmp_path).dataset_dir == str(data.resolve())
-    assert first.overlays == ("paper.json",)
+    assert first.overlays == ("region.json",)
     assert first.overlay_files[0].is_file()

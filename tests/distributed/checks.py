@@ -71,6 +71,7 @@ def make_batch(conditional: bool, seed: int = 0) -> dict[str, torch.Tensor]:
             "cond_mask": random(CLASSES) > 0.5,
             "cond_known": random(CLASSES) > 0.1,
             "dual_class": torch.arange(ITEMS) % CLASSES,
+            "dual_apart": torch.ones(ITEMS, CLASSES, dtype=torch.bool),
             "dual_image": random(1),
             "dual_label": candidates(),
         }
@@ -83,7 +84,9 @@ def own_half(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def parse(row: int, norm: str = "instance") -> ConfigParser:
     parser = ConfigParser()
-    parser.read_config(["bundles/acdc/configs/train.json", f"configs/ablation/{row}.json", "configs/multi_gpu.json"])
+    parser.read_config(
+        ["bundles/acdc/configs/train.json", f"configs/paper/ablation_{row}.json", "configs/multi_gpu.json"]
+    )
     parser.update(
         {
             "num_classes": CLASSES,

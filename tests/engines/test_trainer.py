@@ -66,6 +66,7 @@ def make_batch(
             "cond_mask": mask,
             "cond_known": torch.ones_like(mask),
             "dual_class": chosen,
+            "dual_apart": torch.ones(len(chosen), CLASSES, dtype=torch.bool),
             "dual_image": images[rows, chosen, None],
             "dual_label": torch.where(picked[:, None], own, ~own),
         }
@@ -103,6 +104,17 @@ class TestDualBatch:
                 assert torch.equal(swapped["cond_image"][i, j], batch["cond_image"][i, j])
                 assert torch.equal(swapped["cond_mask"][i, j], batch["cond_mask"][i, j].float())
         assert torch.equal(swapped["label"], batch["dual_label"])
+
+    def test_conditions_of_its_own_subject_are_blank(self):
+        batch = make_batch()
+        prob = torch.rand(len(batch["image"]), CLASSES, *batch["image"].shape[2:])
+        s = int(batch["dual_class"][0])
+        other = (s + 1) % CLASSES
+        batch["dual_apart"][0, other] = False
+        swapped = dual_batch(batch, prob)
+        for key in ("cond_image", "cond_mask", "cond_known"):
+            assert not swapped[key][0, other].any()
+            assert swapped[key][0, s].any()
 
     def test_prediction_is_known_everywhere(self):
         batch = make_batch()
@@ -198,6 +210,17 @@ class TestFill:
         primal, _ = trainer.losses(logits, batch)
         filled = class_probabilities(trainer.dual_network(batch["plain_image"], *conditions), CLASSES)
         torch.testing.assert_close(primal["fill"], fill(logits, filled.flip(2), batch["label"]))
+
+    def test_dualnet_sees_unmoved_conditions_with_the_unmoved_image(self):
+        network, batch, fill = tiny_net(), make_batch(), FillLoss(CLASSES)
+        batch["plain_image"] = batch["image"].flip(2)
+        batch["plain_cond_image"], batch["plain_cond_mask"] = batch["cond_image"].flip(2), batch["cond_mask"].flip(2)
+        trainer = make_trainer(network, ConditionalCompatibleLoss(CLASSES), [batch], dual=True, fill_loss=fill)
+        logits = network.train()(batch["image"], batch["cond_image"], batch["cond_mask"])
+        primal, _ = trainer.losses(logits, batch)
+        unmoved = [batch[f"plain_{key}"] for key in ("image", "cond_image", "cond_mask")]
+        filled = class_probabilities(trainer.dual_network(*unmoved), CLASSES)
+        torch.testing.assert_close(primal["fill"], fill(logits, filled, batch["label"]))
 
     @pytest.mark.parametrize("size", [(40, 30), (20, 24, 16)])
     def test_what_was_predicted_moves_as_the_image_did(self, size):

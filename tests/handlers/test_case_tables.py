@@ -12,7 +12,7 @@ from monai.engines import SupervisedEvaluator
 from monai.networks import one_hot
 from torch import nn
 
-from dcl_monai.data import prediction_name
+from dcl_monai.datalist import prediction_name
 from dcl_monai.handlers import ConfusionTable, SavePredictions, SurfaceTable
 from dcl_monai.transforms import EncodeCandidates, ExpandCandidates
 

@@ -86,3 +86,16 @@ def test_changed_settings_are_named(tmp_path):
     changed = RunCheckpoint(str(tmp_path / "run.pt"), {"network": network}, True, settings={"seed": 0, "batch_size": 4})
     with pytest.raises(DataError, match="started with batch_size 8, now 4: resume with"):
         changed.attach(other)
+
+
+def test_scale_of_mixed_precision_is_saved(tmp_path):
+    """Without it, a resumed run would start again from the largest scale, and skip steps."""
+    trainer, _ = make(tmp_path / "run.pt", 1, resume=False)
+    handler = RunCheckpoint(str(tmp_path / "amp.pt"), {})
+    trainer.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    handler.attach(trainer)
+    trainer.run()
+    other, _ = make(tmp_path / "other.pt", 2, resume=False)
+    other.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    RunCheckpoint(str(tmp_path / "amp.pt"), {}, resume=True).attach(other)
+    assert other.scaler.get_scale() == 8.0

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from ignite.engine import Engine, Events
+from monai.engines import Evaluator
 from torch import nn
 
-from dcl_monai.handlers import BestModel, ClipGradients, EpochSeed, LossProgress, SaveNetwork
+from dcl_monai.handlers import BestModel, ClipGradients, EpochSeed, LossProgress, SaveNetwork, StageValidation
 from dcl_monai.losses import CompatibleLoss, FillLoss
 from dcl_monai.networks import CompNet, DCLNet
 
@@ -42,6 +43,40 @@ def test_epoch_seed_is_the_same_however_a_run_came_to_the_epoch():
     assert whole[1][:3] != whole[2][:3]
     assert drawn(4, range(1, 2)) != {1: whole[1]}
     assert [value[3] for value in whole.values()] == [1, 2, 3, 4]
+
+
+def test_epoch_seed_leaves_cudnn_as_it_is(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    drawn(0, range(1, 2))
+    assert not torch.backends.cudnn.deterministic
+    assert torch.backends.cudnn.benchmark
+
+
+class Counter(Evaluator):
+    """An evaluator that only notes when it runs."""
+
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+
+    def run(self, global_epoch: int = 1) -> None:
+        self.epochs.append(global_epoch)
+
+
+@pytest.mark.parametrize(
+    ("interval", "stage1", "epochs", "expected"),
+    [
+        (2, 9, 13, [2, 4, 6, 8, 9, 10, 12, 13]),
+        (1, 2, 3, [1, 2, 3]),
+        (5, 2, 4, [2, 4]),
+        (3, 6, 6, [3, 6]),
+    ],
+)
+def test_the_end_of_each_stage_is_validated(interval, stage1, epochs, expected):
+    validator, engine = Counter(), Engine(lambda e, b: None)
+    StageValidation(validator, interval, stage1).attach(engine)
+    engine.run([0], max_epochs=epochs)
+    assert validator.epochs == expected
 
 
 def test_loss_progress_counts_iterations_of_stage_one():

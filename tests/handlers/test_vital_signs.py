@@ -31,6 +31,7 @@ def batch() -> dict[str, torch.Tensor]:
         "cond_mask": mask,
         "cond_known": torch.ones_like(mask),
         "dual_class": torch.tensor([0, 2]),
+        "dual_apart": torch.ones(2, CLASSES, dtype=torch.bool),
         "dual_image": torch.randn(2, 1, 32, 32),
         "dual_label": label.flip(0),
     }

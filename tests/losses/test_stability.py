@@ -252,3 +252,12 @@ def test_gradcheck_of_conditional_loss(combination, average):
     soft = torch.rand(1, M, 4, generator=generator, dtype=torch.float64).requires_grad_(average == "sum")
     loss = ConditionalCompatibleLoss(M, combination, averaging=average)
     assert torch.autograd.gradcheck(lambda x, y: loss(x, CANDIDATES, y), (logits, soft))
+
+
+@pytest.mark.parametrize("loss", [CompatibleLoss(3), CompatibleLoss(3, "mmee"), ConventionalCELoss(3)])
+def test_empty_candidate_sets_are_an_error(loss):
+    """They gave nan and 1e37."""
+    candidates = torch.ones(2, 3, 4, 4, dtype=torch.bool)
+    candidates[1, :, 0, :2] = False
+    with pytest.raises(ValueError, match=r"2 voxel\(s\) have an empty candidate set, in item\(s\) \[1\]"):
+        loss(torch.zeros(2, 3, 4, 4), candidates)

@@ -7,7 +7,8 @@ import copy
 import pytest
 import torch
 
-from dcl_monai.networks import CompNet, ConditionBank, DCLNet
+from dcl_monai.conditions import ConditionBank
+from dcl_monai.networks import CompNet, DCLNet
 
 M = 3
 SIZES = [(32, 32), (33, 40), (21, 47), (50, 16)]

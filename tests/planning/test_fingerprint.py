@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import yaml
 
-from dcl_monai.data import load_datalist
-from dcl_monai.data.check import find_problems, inspect_datalist
+from dcl_monai.check import find_problems, inspect_datalist
+from dcl_monai.datalist import load_datalist
 from dcl_monai.planning import take_fingerprint
 from dcl_monai.planning.fingerprint import SAMPLES, reach, sample_files
 from dcl_monai.utils import DataError

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 import torch
 
-from dcl_monai.data import write_synthetic_acdc, write_synthetic_mmwhs
 from dcl_monai.networks import CompNet, DCLNet
+from dcl_monai.synthetic import write_synthetic_acdc, write_synthetic_mmwhs
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = Path(os.environ.get("DCL_LABEL_ENV", ROOT / "serve" / ".venv-label")).absolute()
@@ -312,7 +312,7 @@ def test_training_from_two_partial_labels(server, acdc, tmp_path):
     then, now = (dice(tmp_path / f"{when}.nii.gz", third_truth) for when in ("before", "after"))
     print(f"Dice of the third image before {then}, after {now}")
     assert np.mean(list(now.values())) > np.mean(list(then.values())) + 0.02, (then, now)
-    # a model that has just begun and one image: nobody drew it, so it may wander (docs/serving.md has four images)
+    # a model that has just begun and one image: nobody drew it, so it may wander (docs/how-to/serve.md has four images)
     assert now["MYO"] > then["MYO"] - 0.2, (then, now)
 
     old, new = (torch.load(file, weights_only=True) for file in (acdc[0] / "models" / "model.pt", server.model))

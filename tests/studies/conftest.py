@@ -12,7 +12,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from dcl_monai.data import prediction_name, simulate_datalist, write_datalist
+from dcl_monai.datalist import prediction_name, simulate_datalist, write_datalist
 from dcl_monai.studies.settings import StudySettings, open_study, save_study
 
 CLASSES = ["background", "RV", "MYO", "LV"]
@@ -88,13 +88,13 @@ def write_run(folder: Path, recipe: str, seed: int, score: Callable[[int, int], 
         value = score(int(noted[1].removeprefix("test")), seed)
         dice.append([*noted, *[f"{value:.4f}"] * 3])
         for name in CLASSES[1:]:
-            gone = recipe == "conventional_ce" and name == "RV" and noted[1] == "test0"
+            gone = recipe == "paper_1" and name == "RV" and noted[1] == "test0"
             surface.append([*noted, name, *(["inf"] * 2 if gone else [f"{10 * (1 - value):.4f}", "1.0"])])
         for truth in CLASSES:
             for predicted in CLASSES:
                 confusion.append([*noted, truth, predicted, "90" if truth == predicted else "9"])
     tables = {"test_dice": dice, "test_surface": surface, "test_confusion": confusion}
-    if recipe == "dcl_ce":
+    if recipe == "paper_6":
         tables["test_dice_shuffled"] = [
             dice[0],
             *([*line[:4], *[f"{float(v) - 0.1:.4f}" for v in line[4:]]] for line in dice[1:]),

@@ -7,15 +7,15 @@ import shutil
 
 import pytest
 
-from dcl_monai.data import load_datalist, write_datalist
+from dcl_monai.datalist import load_datalist, write_datalist
 from dcl_monai.studies.results import read_results
 from dcl_monai.utils import DataError
 
 
 def test_patient_is_the_unit(made_up_study):
     """Seeds and phases are averaged within a patient: 8 patients, not 8 x 2 phases x 2 seeds."""
-    out = made_up_study({"dcl_ce": lambda k, seed: 0.5 + 0.01 * k + 0.1 * seed})
-    found = read_results(out).recipes["dcl_ce"]
+    out = made_up_study({"paper_6": lambda k, seed: 0.5 + 0.01 * k + 0.1 * seed})
+    found = read_results(out).recipes["paper_6"]
     patients = found.by_patient(["RV", "MYO", "LV"])
     assert patients == pytest.approx({("A", f"test{k}"): 0.55 + 0.01 * k for k in range(8)})
     assert found.by_patient(["RV"], "ED") == pytest.approx(patients)
@@ -23,8 +23,8 @@ def test_patient_is_the_unit(made_up_study):
 
 
 def test_missed_structures_are_counted_and_not_averaged(made_up_study):
-    out = made_up_study({"conventional_ce": lambda k, seed: 0.5})
-    found = read_results(out).recipes["conventional_ce"]
+    out = made_up_study({"paper_1": lambda k, seed: 0.5})
+    found = read_results(out).recipes["paper_1"]
     assert found.missed("RV") == (4, 32)  # patient 0, two phases, two seeds
     assert found.missed("LV") == (0, 32)
     distances = found.by_patient(["RV"], table="hd95")
@@ -34,7 +34,7 @@ def test_missed_structures_are_counted_and_not_averaged(made_up_study):
 
 def test_structures_that_a_volume_does_not_show(made_up_study):
     """An empty cell is no zero."""
-    out = made_up_study({"dcl_ce": lambda k, seed: 0.6})
+    out = made_up_study({"paper_6": lambda k, seed: 0.6})
     for path in out.glob("runs/*/*/test_dice.csv"):
         lines = list(csv.reader(path.open()))
         for line in lines[1:]:
@@ -42,15 +42,15 @@ def test_structures_that_a_volume_does_not_show(made_up_study):
                 line[4] = ""
         with path.open("w", newline="") as file:
             csv.writer(file).writerows(lines)
-    found = read_results(out).recipes["dcl_ce"]
+    found = read_results(out).recipes["paper_6"]
     assert len(found.by_patient(["RV"])) == 7
     assert found.by_patient(["RV", "LV"])["A", "test3"] == pytest.approx(0.6)
 
 
 def test_labels_and_pairs(made_up_study):
-    out = made_up_study({"dcl_ce": lambda k, seed: 0.6, "unet_f": lambda k, seed: 0.7})
+    out = made_up_study({"paper_6": lambda k, seed: 0.6, "unet_f": lambda k, seed: 0.7})
     recipes = read_results(out).recipes
-    partial, full = recipes["dcl_ce"].runs[0], recipes["unet_f"].runs[0]
+    partial, full = recipes["paper_6"].runs[0], recipes["unet_f"].runs[0]
     assert partial.labels() == 8  # subjects, one class each
     assert full.labels() == 32
     assert len(partial.never_together()) == 12  # all ordered pairs of 4 classes
@@ -59,30 +59,30 @@ def test_labels_and_pairs(made_up_study):
 
 
 def test_unfinished_runs_do_not_count(made_up_study):
-    out = made_up_study({"dcl_ce": lambda k, seed: 0.6})
-    record = out / "runs" / "dcl_ce" / "seed1" / "run.json"
+    out = made_up_study({"paper_6": lambda k, seed: 0.6})
+    record = out / "runs" / "paper_6" / "seed1" / "run.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running"}))
     results = read_results(out)
-    assert len(results.recipes["dcl_ce"].runs) == 1
-    assert results.unfinished == ["dcl_ce seed 1 (running)"]
-    shutil.rmtree(out / "runs" / "dcl_ce" / "seed0")
+    assert len(results.recipes["paper_6"].runs) == 1
+    assert results.unfinished == ["paper_6 seed 1 (running)"]
+    shutil.rmtree(out / "runs" / "paper_6" / "seed0")
     with pytest.raises(DataError, match="no complete run yet"):
         read_results(out)
 
 
 def test_different_test_sets_are_refused(made_up_study):
-    out = made_up_study({"dcl_ce": lambda k, seed: 0.6, "unet_p": lambda k, seed: 0.5}, seeds=(0,))
-    path = out / "runs" / "unet_p" / "seed0" / "test_dice.csv"
+    out = made_up_study({"paper_6": lambda k, seed: 0.6, "paper_2": lambda k, seed: 0.5}, seeds=(0,))
+    path = out / "runs" / "paper_2" / "seed0" / "test_dice.csv"
     path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
     with pytest.raises(DataError, match="tested on other volumes"):
         read_results(out)
 
 
 def test_nothing_is_nan(made_up_study):
-    results = read_results(made_up_study({"dcl_ce": lambda k, seed: 0.6}))
+    results = read_results(made_up_study({"paper_6": lambda k, seed: 0.6}))
     assert results.structures == ["RV", "MYO", "LV"]
     assert results.phases == ["ED", "ES"]
-    values = results.recipes["dcl_ce"].by_patient(results.structures, table="shuffled").values()
+    values = results.recipes["paper_6"].by_patient(results.structures, table="shuffled").values()
     assert not any(map(math.isnan, values))
 
 
@@ -99,14 +99,14 @@ def test_divisions_count_alike(made_up_study):
 
 def test_rows_that_not_every_division_has(made_up_study):
     """They would be compared on other patients."""
-    both = {"dcl": lambda k, seed: 0.6, "unet_p": lambda k, seed: 0.5}
+    both = {"dcl": lambda k, seed: 0.6, "paper_2": lambda k, seed: 0.5}
     one = made_up_study(both, seeds=(0,))
     other = made_up_study({"dcl": both["dcl"]}, seeds=(0,), split_seed=1)
     results = read_results(one, other)
     assert list(results.recipes) == ["dcl"]
-    assert results.unfinished == ["unet_p (in 1 of 2 divisions)"]
+    assert results.unfinished == ["paper_2 (in 1 of 2 divisions)"]
     with pytest.raises(DataError, match="no row that is complete in all"):
-        read_results(made_up_study({"unet_p": both["unet_p"]}, seeds=(0,)), other)
+        read_results(made_up_study({"paper_2": both["paper_2"]}, seeds=(0,)), other)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from monai.data import MetaTensor
 from monai.transforms import LoadImaged
 
 from dcl_monai.candidates import candidate_sets, from_bits
-from dcl_monai.transforms import LoadCandidatesd, annotations_of
+from dcl_monai.datalist.items import annotations_of
+from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.utils import DataError
 
 SHAPE = (5, 4, 3)

@@ -57,7 +57,7 @@ def surface_table(results: StudyResults) -> DetailTable:
 
 
 def vital_table(results: StudyResults) -> DetailTable:
-    """Do the conditions matter? Test Dice as it is and with conditions picked for another image."""
+    """Do the conditions matter? Test Dice as it is, with conditions of another image, and of the wrong class."""
     rows = []
     for name, found in results.recipes.items():
         runs = [run for run in found.runs if run.shuffled]
@@ -65,6 +65,7 @@ def vital_table(results: StudyResults) -> DetailTable:
             continue
         own = RecipeResults(name, runs)
         plain, shuffled = (own.by_patient(results.structures, table=table) for table in ("dice", "shuffled"))
+        wrong = summarize(list(own.by_patient(results.structures, table="wrong_class").values()))
         ratios = [float(run.vital_signs["gradient_ratio"]) for run in runs if run.vital_signs.get("gradient_ratio")]
         lost = summarize([plain[patient] - shuffled[patient] for patient in plain if patient in shuffled])
         rows.append(
@@ -73,10 +74,12 @@ def vital_table(results: StudyResults) -> DetailTable:
                 number(summarize(list(plain.values())).mean),
                 number(summarize(list(shuffled.values())).mean),
                 f"{number(lost.mean)} [{number(lost.low)}, {number(lost.high)}]",
+                number(wrong.mean) if wrong.patients else NOTHING,
                 number(sum(ratios) / len(ratios)) if ratios else NOTHING,
             ]
         )
-    head = ["recipe", "Dice", "Dice, conditions shuffled", "lost by shuffling [95% CI]", "gradient ratio, last epoch"]
+    head = ["recipe", "Dice", "Dice, conditions shuffled", "lost by shuffling [95% CI]"]
+    head += ["Dice, conditions of the wrong class", "gradient ratio, last epoch"]
     return DetailTable(head, rows)
 
 

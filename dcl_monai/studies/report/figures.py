@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from monai.transforms import Compose, LoadImaged
 
-from dcl_monai.data import prediction_name
-from dcl_monai.data.check.png import as_png
+from dcl_monai.datalist import prediction_name
 from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.utils import DataError
 from dcl_monai.visualize.overlays import COLOURS, class_map
+from dcl_monai.visualize.png import as_png
 
 from ..results import Case, RunResults, StudyResults
 from .tables import AVERAGE, ReportTable

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 import dcl_monai
-from dcl_monai.data.splits import SPLITS
+from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils.files import replace_atomic, write_atomic
 
 from ..results import StudyResults, read_results
@@ -24,7 +24,7 @@ from .template import PAGE
 
 __all__ = ["write_report"]
 
-REFERENCES = ("dcl", "dcl_ce", "compatible_ce")
+REFERENCES = ("dcl", "paper_6", "compatible_ce")
 """Recipe by which the pictures are ordered: the first of these that has results, else the first recipe."""
 
 

@@ -15,10 +15,10 @@ from dcl_monai.studies.report import write_report
 from dcl_monai.studies.report.tables import number
 
 DICE = {
-    "conventional_ce": lambda k, seed: 0.40 + 0.01 * k,
-    "unet_p": lambda k, seed: 0.60 + 0.013 * k + 0.02 * seed,
-    "compatible_ce": lambda k, seed: 0.70 + 0.011 * k,
-    "dcl_ce": lambda k, seed: 0.70 + 0.011 * k + (0.01 if k % 2 else -0.01),
+    "paper_1": lambda k, seed: 0.40 + 0.01 * k,
+    "paper_2": lambda k, seed: 0.60 + 0.013 * k + 0.02 * seed,
+    "paper_3": lambda k, seed: 0.70 + 0.011 * k,
+    "paper_6": lambda k, seed: 0.70 + 0.011 * k + (0.01 if k % 2 else -0.01),
     "unet_f": lambda k, seed: 0.85 + 0.005 * k,
 }
 
@@ -69,8 +69,8 @@ def test_page_has_the_numbers_of_the_csv(report):
     out, text = report
     page = Page(text)
     places = ["ED RV", "ED MYO", "ED LV", "ES RV", "ES MYO", "ES LV"]
-    for label, recipe in (("#1", "conventional_ce"), ("#2", "unet_p"), ("#3", "compatible_ce"), ("#6", "dcl_ce")):
-        found = lines(out / "report" / "ablation.csv", recipe)
+    for label, recipe in (("#1", "paper_1"), ("#2", "paper_2"), ("#3", "paper_3"), ("#6", "paper_6")):
+        found = lines(out / "report" / "ladder.csv", recipe)
         cells, summary = page.cells(label)
         for place in places:
             mean, deviation = (number(float(found[place][key])) for key in ("mean", "deviation"))
@@ -87,7 +87,7 @@ def test_page_has_the_numbers_of_the_csv(report):
 
 def test_means_and_deviations_by_hand(report):
     out, _ = report
-    found = lines(out / "report" / "ablation.csv", "unet_p")["average"]
+    found = lines(out / "report" / "ladder.csv", "paper_2")["average"]
     assert float(found["mean"]) == pytest.approx(0.61 + 0.013 * 3.5, abs=1e-4)
     assert float(found["deviation"]) == pytest.approx(0.013 * 6**0.5, abs=1e-4)  # 0 to 7: variance 6
     assert (found["patients"], found["runs"], found["labels"]) == ("8", "2", "8")
@@ -96,12 +96,12 @@ def test_means_and_deviations_by_hand(report):
 def test_stars(report):
     """Eight patients that all gain have p = 2 / 2**8. Two rows are tested: two averages, and twelve single places."""
     out, _ = report
-    better = lines(out / "report" / "ablation.csv", "unet_p")
+    better = lines(out / "report" / "ladder.csv", "paper_2")
     assert float(better["average"]["p"]) == pytest.approx(2 / 256)
-    assert better["average"]["against"] == "conventional_ce"
+    assert better["average"]["against"] == "paper_1"
     assert float(better["average"]["p_holm"]) == pytest.approx(2 * 2 / 256)  # significant
     assert float(better["ED RV"]["p_holm"]) == pytest.approx(12 * 2 / 256)  # not
-    same = lines(out / "report" / "ablation.csv", "dcl_ce")["average"]
+    same = lines(out / "report" / "ladder.csv", "paper_6")["average"]
     assert same["against"] == "", "#5 has no run, so #6 cannot be tested against it"
 
 
@@ -110,18 +110,18 @@ def test_paper_stands_apart(report):
     (cells,) = Page(text).cells("the paper's #2")
     assert ".778" in cells
     assert ".742±.185" in cells
-    assert lines(out / "report" / "ablation.csv", "unet_p")["ED RV"]["paper_mean"] == "0.742"
+    assert lines(out / "report" / "ladder.csv", "paper_2")["ED RV"]["paper_mean"] == "0.742"
 
 
 def test_groups_whose_first_row_is_missing(made_up_study):
     """Without DCL stays without DCL, though the row that opens the group has no run."""
-    out = made_up_study({name: DICE[name] for name in ("dcl_ce", "compatible_ce")}, seeds=(0,))
+    out = made_up_study({name: DICE[name] for name in ("paper_6",)} | {"compatible_ce": DICE["paper_3"]}, seeds=(0,))
     page = Page(write_report(out).read_text(encoding="utf-8"))
     labels = [row[0].strip() for row in page.rows if row]
-    first = labels.index("DCL, CE")
+    first = labels.index("the paper's DCL, CE")
     group = next(label for label in labels if label.startswith("without DCL"))
     assert labels[first - 1] == "with DCL"
-    assert first < labels.index(group) < labels.index("CE, compatible (#3)")
+    assert first < labels.index(group) < labels.index("CE, compatible")
     assert lines(out / "report" / "losses.csv", "compatible_ce")["average"]["group"] == group
 
 
@@ -145,18 +145,17 @@ def test_plots_are_files_too(report):
 
 def test_page_tells_what_is_missing_and_missed(report):
     _, text = report
-    missing = ["#4", "#5", "#6 without the dual loss, in two stages", "#3 with Dice of structures", "the default"]
-    missing += ["no dual loss", "no filling", "CE in stage 2, too", "no Dice of structures"]
-    missing += ["no conditions, so no prior and dual loss"]
+    missing = ["#4", "#5", "#6 without the dual loss, in two stages", "our default without conditions", "our default"]
+    missing += ["CE, Dice of structures", "the default&#39;s losses"]
     assert f"No complete run yet: {'; '.join(missing)}." in " ".join(text.split())
     rows = {row[0].strip(): row for row in Page(text).rows if row and any("4 of 32" in cell for cell in row)}
-    assert list(rows) == ["conventional_ce"]
+    assert list(rows) == ["paper_1"]
 
 
 def test_conditions_and_false_positives(report):
     _, text = report
     page = Page(text)
-    vital = next(cells for cells in page.cells("dcl_ce") if ".030" in cells)
+    vital = next(cells for cells in page.cells("paper_6") if ".030" in cells)
     assert vital[2].startswith(".100[")
     # 9 ml of every other class, of a true volume of 90 + 3 x 9: background 7.7%, two other structures 15.4%
     assert any(cells[:2] == ["7.7%", "15.4%"] for cells in page.cells("unet_f"))
@@ -164,18 +163,18 @@ def test_conditions_and_false_positives(report):
 
 def test_latex(report):
     out, _ = report
-    text = (out / "report" / "ablation.tex").read_text(encoding="utf-8")
+    text = (out / "report" / "ladder.tex").read_text(encoding="utf-8")
     assert text.count("{") == text.count("}")
     assert r"\#3" in text
     columns = text.split(r"\begin{tabular}{")[1].split("}")[0]
     body = [line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
-    assert len(body) == 5
+    assert len(body) == 6
     assert all(line.count("&") == len(columns) - 1 for line in body)
 
 
 def test_images_elsewhere(made_up_study, caplog):
     """A report can be made on a machine without the data."""
-    out = made_up_study({"unet_p": DICE["unet_p"]}, seeds=(0,))
+    out = made_up_study({"paper_2": DICE["paper_2"]}, seeds=(0,))
     for path in (out.parent / "data").glob("*_image.nii.gz"):
         path.unlink()
     text = write_report(out).read_text(encoding="utf-8")
@@ -184,9 +183,9 @@ def test_images_elsewhere(made_up_study, caplog):
 
 
 def test_page_tells_of_recipes_that_changed(made_up_study):
-    out = made_up_study({"unet_p": DICE["unet_p"]})
+    out = made_up_study({"paper_2": DICE["paper_2"]})
     for seed in (0, 1):
-        record = out / "runs" / "unet_p" / f"seed{seed}" / "run.json"
+        record = out / "runs" / "paper_2" / f"seed{seed}" / "run.json"
         hashes = {"train.json": f"{seed}", "baselines/unet_p.json": "0"}
         record.write_text(json.dumps(json.loads(record.read_text()) | {"configs": hashes}))
     text = write_report(out).read_text(encoding="utf-8")
@@ -194,7 +193,7 @@ def test_page_tells_of_recipes_that_changed(made_up_study):
 
 
 def test_command(made_up_study, capsys):
-    out = made_up_study({"unet_p": DICE["unet_p"]}, seeds=(0,))
+    out = made_up_study({"paper_2": DICE["paper_2"]}, seeds=(0,))
     assert main(["report", str(out)]) == 0
     assert "report.html" in capsys.readouterr().out
     assert main(["report", str(out.parent)]) == 1
@@ -203,7 +202,7 @@ def test_command(made_up_study, capsys):
 
 def test_divisions_together(made_up_study, tmp_path, capsys):
     """Twelve patients of two divisions, a table by division, and pictures of patients that only one of them tests."""
-    rows = {"unet_p": DICE["unet_p"], "dcl": lambda k, seed: 0.80 + 0.01 * k}
+    rows = {"unet_p": DICE["paper_2"], "dcl": lambda k, seed: 0.80 + 0.01 * k}
     one, other = made_up_study(rows), made_up_study(rows, seeds=(0,), split_seed=1)
     assert main(["report", str(one), str(other)]) == 1
     assert "--out" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""A misspelt id on the command line is an error. MONAI itself silently accepts unknown ids."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from pydoc import locate
+from typing import Any
+
+from fire.parser import DefaultParseValue
+from monai.bundle import ConfigParser, run
+
+from dcl_monai.utils import DataError
+
+__all__ = ["check_command_line", "check_ids"]
+
+OWN = {name for name in inspect.signature(run).parameters if name != "override"}
+"""Options of ``monai.bundle run`` itself."""
+WORKFLOW = {"workflow_name", "workflow_type", "properties_path"}
+"""Options that ``monai.bundle run_workflow`` has beside them."""
+TRACKING = {"tracking_uri", "experiment_name", "run_name", "save_execute_config"}
+"""Ids that ``--tracking`` adds to a configuration."""
+
+
+def check_command_line(words: Sequence[str] | None = None) -> None:
+    """
+    Compare the options of ``python -m monai.bundle run`` with the ids of its config files.
+
+    The bundles call it first when they are initialized. Other programs that run a bundle (MONAI Label, ``study``, a
+    notebook) write the settings to files or pass them in Python: then there is nothing to check.
+
+    Args:
+        words: the command line, default: that of this process.
+
+    Raises:
+        DataError: when an option is no id of the configuration.
+    """
+    program, *words = sys.argv if words is None else words
+    if Path(program).parts[-3:] != ("monai", "bundle", "__main__.py") or words[:1] not in (["run"], ["run_workflow"]):
+        return
+    given = options(words[1:])
+    if given.get("args_file"):
+        given = {**ConfigParser.load_config_file(str(given["args_file"])), **given}
+    files = given.get("config_file")
+    if files is None and len(words) > 5 and not words[5].startswith("-"):
+        files = DefaultParseValue(words[5])  # run_id, init_id, final_id, meta_file, config_file
+    if not files:
+        return
+    names = [str(file) for file in (files if isinstance(files, (list, tuple)) else [files])]
+    check_ids(given, ConfigParser.load_config_files(names), Path(names[0]).name)
+
+
+def options(words: Iterable[str]) -> dict[str, Any]:
+    """Names and values of the options, as ``fire`` reads them."""
+    found: dict[str, Any] = {}
+    name = None
+    for word in words:
+        if word == "--":  # what follows is for fire itself
+            break
+        option = re.match(r"--?([A-Za-z_+][^=]*)(?:=(.*))?$", word, re.DOTALL)
+        if option:
+            name = option[1].replace("-", "_")
+            found[name] = True if option[2] is None else DefaultParseValue(option[2])
+        elif name is not None:
+            found[name], name = DefaultParseValue(word), None
+    return found
+
+
+def check_ids(ids: Iterable[str], config: Mapping[str, Any], name: str) -> None:
+    """
+    Check that ids exist in a configuration, or are arguments that one of its components can take.
+
+    Args:
+        ids: the ids, such as ``batch_size`` and ``network_def#compnet#features``.
+        config: content of the configuration.
+        name: what messages call the configuration.
+
+    Raises:
+        DataError: for ids that do not exist; it suggests those that look like them.
+    """
+    problems = [problem for problem in (unknown(id_, config) for id_ in ids) if problem]
+    if problems:
+        raise DataError(f"{name} has no {' and no '.join(problems)}. Correct the option or leave it out.")
+
+
+def unknown(id_: str, config: Mapping[str, Any]) -> str | None:
+    """What is wrong with an id: its name and a suggestion; ``None`` if it exists."""
+    parts = id_.lstrip("+").replace("::", "#").split("#")
+    where: Any = config
+    for depth, part in enumerate(parts):
+        if isinstance(where, Sequence) and not isinstance(where, str):
+            where = where[int(part)] if part.isdigit() and int(part) < len(where) else None
+        elif isinstance(where, Mapping):
+            known = names_of(where) if depth else {*where, *OWN, *WORKFLOW, *TRACKING, "_meta_"}
+            if known is not None and part not in known:
+                nearest = get_close_matches(part, sorted(known), n=1)
+                suggestion = f" (did you mean --{'#'.join([*parts[:depth], nearest[0]])}?)" if nearest else ""
+                return f"id {id_!r}{suggestion}"
+            where = where.get(part)
+        else:  # a reference or an expression: what is in it is not known before it is evaluated
+            return None
+    return None
+
+
+def names_of(entry: Mapping[str, Any]) -> set[str] | None:
+    """Keys of an entry, with all arguments of its component; ``None`` if that takes any."""
+    if "_target_" not in entry:
+        return set(entry)
+    target = locate(entry["_target_"]) if "." in str(entry["_target_"]) else None
+    if not callable(target):  # a name of MONAI without its path, or a reference
+        return None
+    parameters = inspect.signature(target).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {*entry, *(parameter.name for parameter in parameters), "_disabled_", "_mode_", "_requires_", "_desc_"}

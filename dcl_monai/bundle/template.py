@@ -1,0 +1,295 @@
+"""
+The bundles are made from one template: the files of ``template/`` with a few values put in.
+
+The template is text, as Python's :py:class:`string.Template` reads it with ``~`` for its ``$``, which MONAI's
+expressions need. To change all bundles, edit the template; to change one, edit :data:`BUNDLES`. Then write them anew::
+
+    python -m dcl_monai.bundle.template bundles
+"""
+
+from __future__ import annotations
+
+import json
+import string
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from dcl_monai.utils.files import write_atomic
+
+__all__ = ["BUNDLES", "BundleSettings", "render_bundle", "write_bundle"]
+
+FORMS: dict[int, dict[str, Any]] = {
+    2: {
+        "fit": "ResizeWithPadOrCropd",
+        "items": {"_target_": "dcl_monai.data.SliceDataset", "volumes": "@train#dataset"},
+        "axes": [0, 1],
+        "shear_range": [0.2, 0.2],
+        "scale_range": [0.3, 0.3],
+        "translate_range": [12, 12],
+        "smoothing": {"sigma_x": [0.5, 1.2], "sigma_y": [0.5, 1.2]},
+        "sampler": {"_target_": "dcl_monai.data.DrawSampler", "items": "@train#conditional_dataset"},
+        "inferer": {
+            "_target_": "SliceInferer",
+            "roi_size": "$@spatial_size[:2]",
+            "spatial_dim": 2,
+            "sw_batch_size": 16,
+        },
+        "spatial_shape": ["32*n", "32*n"],
+        "is_patch_data": False,
+        "export_shape": [2, 1, 64, 64],
+        "export_axes": [0, 2, 3],
+    },
+    3: {
+        "fit": "SpatialPadd",
+        "items": {
+            "_target_": "dcl_monai.data.PatchDataset",
+            "volumes": "@train#dataset",
+            "patch_size": "@spatial_size",
+        },
+        "axes": [0, 1, 2],
+        "shear_range": [0.1] * 6,
+        "scale_range": [0.2, 0.2, 0.2],
+        "translate_range": [2, 2, 2],
+        "smoothing": {"sigma_x": [0.5, 1.2], "sigma_y": [0.5, 1.2], "sigma_z": [0.5, 1.2]},
+        "sampler": {
+            "_target_": "dcl_monai.data.CandidateSampler",
+            "items": "@train#items",
+            "num_classes": "@num_classes",
+        },
+        "inferer": {
+            "_target_": "SlidingWindowInferer",
+            "roi_size": "@spatial_size",
+            "sw_batch_size": 4,
+            "overlap": 0.25,
+            "mode": "gaussian",
+        },
+        "is_patch_data": True,
+        "export_axes": [0, 2, 3, 4],
+    },
+}
+"""What depends on the dimensions of a network alone: slices are cut to size and drawn one by one, volumes are cut into
+patches."""
+
+INLINE = ("name", "example", "class_names", "network_arguments", "served_arguments", "smoothing", "sampler")
+"""Placeholders that stand inside of a string or an object: their text is put in as it is."""
+
+LINKS = ("inference.json", "logging.conf", "metadata.json", "train.json")
+"""Config files that the folder of a bundle links to."""
+
+
+@dataclass(frozen=True)
+class BundleSettings:
+    """
+    What makes one bundle differ from another.
+
+    Args:
+        name: name of the folder.
+        title: name of the model in ``metadata.json``.
+        task: what it does, in a sentence.
+        description: how it was made, in a sentence.
+        classes: class names, background first.
+        synthetic: path of the function that writes the synthetic data into a folder.
+        source: path of the function that describes a folder of data as a datalist.
+        split: sizes of training, validation and test.
+        spatial_dims: 2 for slices or 3 for volumes.
+        pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
+        spatial_size: size of an image or patch on that grid, -1 where it stays as it is.
+        batch_size: images or patches per step.
+        rotate_range: largest random rotation in radians, of the image or about every axis.
+        stage1_epochs: epochs of stage 1.
+        stage2_epochs: epochs of stage 2.
+        backbone: name of MONAI's network.
+        network: further arguments of :class:`~dcl_monai.networks.CompNet`.
+        annotated_per_subject: classes that a training subject shows.
+        averaging: average of the losses, see :mod:`dcl_monai.losses.averaging`.
+        intensity: ``clip``, ``mean`` and ``std`` of the data set; ``None``: every image by its own.
+        modality: as ``metadata.json`` names it.
+        label_files: pattern of files that inference must not take for images.
+        example: folder below the synthetic data that inference segments by default.
+    """
+
+    name: str
+    title: str
+    task: str
+    description: str
+    classes: tuple[str, ...]
+    synthetic: str
+    source: str
+    split: tuple[int, ...]
+    spatial_dims: int
+    pixdim: tuple[float, ...]
+    spatial_size: tuple[int, ...]
+    batch_size: int
+    rotate_range: float | tuple[float, ...]
+    stage1_epochs: int
+    stage2_epochs: int
+    backbone: str
+    network: Mapping[str, Any]
+    annotated_per_subject: int = 1
+    averaging: str | Mapping[str, Any] = "anneal"
+    intensity: Mapping[str, Any] | None = field(default=None)
+    modality: str = "MR"
+    label_files: str = "*_label.nii*"
+    example: str = ""
+
+
+CARDIAC: dict[str, Any] = {
+    "description": "One 2D network for all structures, trained by Deep Compatible Learning on images that each show "
+    "one annotated structure",
+    "classes": ("background", "RV", "MYO", "LV"),
+    "spatial_dims": 2,
+    "pixdim": (1.8, 1.8, -1),
+    "spatial_size": (112, 112, -1),
+    "batch_size": 8,
+    "rotate_range": 0.7,
+    "stage1_epochs": 6,
+    "stage2_epochs": 14,
+    "backbone": "BasicUNet",
+    "network": {"features": [16, 16, 32, 64, 128, 16], "norm": "batch"},
+}
+"""Short-axis stacks of the heart."""
+
+BUNDLES: dict[str, BundleSettings] = {
+    "acdc": BundleSettings(
+        **CARDIAC,
+        name="acdc",
+        title="DCL cardiac segmentation (ACDC)",
+        task="Segmentation of the right ventricle, myocardium and left ventricle in short-axis cine MR from partial "
+        "labels",
+        synthetic="dcl_monai.synthetic.write_synthetic_acdc",
+        source="dcl_monai.datalist.acdc_document",
+        split=(60, 20, 20),
+        label_files="*_gt.nii*",
+        example="/patient001",
+    ),
+    "mscmr": BundleSettings(
+        **CARDIAC,
+        name="mscmr",
+        title="DCL cardiac segmentation (MSCMRseg)",
+        task="Segmentation of the right ventricle, myocardium and left ventricle in late-enhancement short-axis MR "
+        "from partial labels",
+        synthetic="dcl_monai.synthetic.write_synthetic_mscmr",
+        source="dcl_monai.datalist.convert_mscmr",
+        split=(25, 5, 15),
+        label_files="*_manual.nii*",
+    ),
+    "mmwhs": BundleSettings(
+        name="mmwhs",
+        title="DCL whole-heart segmentation (MM-WHS)",
+        task="Segmentation of the seven large structures of the heart in 3D MR from partial labels",
+        description="One 3D network for all structures, trained by Deep Compatible Learning on images that each show "
+        "two annotated classes",
+        classes=("background", "LV", "MYO", "RV", "LA", "RA", "AO", "PA"),
+        synthetic="dcl_monai.synthetic.write_synthetic_mmwhs",
+        source="dcl_monai.datalist.convert_mmwhs",
+        split=(20, 10, 30),
+        spatial_dims=3,
+        pixdim=(3.0, 3.0, 3.0),
+        spatial_size=(40, 40, 32),
+        batch_size=2,
+        rotate_range=(0.3, 0.3, 0.3),
+        stage1_epochs=3,
+        stage2_epochs=4,
+        backbone="DynUNet",
+        network={
+            "divisor": 8,
+            "kernel_size": [3, 3, 3, 3],
+            "strides": [1, 2, 2, 2],
+            "upsample_kernel_size": [2, 2, 2],
+            "filters": [16, 32, 64, 96],
+            "deep_supervision": True,
+            "deep_supr_num": 1,
+        },
+        annotated_per_subject=2,
+        averaging={"_target_": "dcl_monai.losses.AnnealedMean", "class_balanced": True},
+    ),
+}
+"""The bundles of the repository, by name."""
+
+
+class FileTemplate(string.Template):
+    """A file of the template: ``~name`` is replaced."""
+
+    delimiter = "~"
+
+
+def values_of(settings: BundleSettings) -> dict[str, str]:
+    """The text of every placeholder of the template."""
+    served = {name: value for name, value in settings.network.items() if not name.startswith("deep_sup")}
+    values: dict[str, Any] = {
+        "spatial_shape": settings.spatial_size,
+        "export_shape": [2, 1, *settings.spatial_size],
+        **FORMS[settings.spatial_dims],
+        **vars(settings),
+        "num_classes": len(settings.classes),
+        "channel_def": {str(index): name for index, name in enumerate(settings.classes)},
+    }
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if name not in INLINE}
+    return (
+        texts
+        | {
+            "name": settings.name,
+            "example": settings.example,
+            "class_names": str(list(settings.classes)),  # inside of a Python expression
+            "network_arguments": json.dumps(settings.network)[1:-1],
+            "served_arguments": json.dumps(served)[1:-1],
+            "smoothing": json.dumps(values["smoothing"])[1:-1],
+            "sampler": json.dumps(values["sampler"])[1:-1],
+            "without_heads": '\n    "network_def#compnet#deep_supervision": false,'
+            if served != settings.network
+            else "",
+        }
+    )
+
+
+def render_bundle(settings: BundleSettings) -> dict[str, str]:
+    """
+    The config files of a bundle.
+
+    Args:
+        settings: the bundle.
+
+    Returns:
+        name -> text of every file of ``configs/``.
+    """
+    values = values_of(settings)
+    template = files("dcl_monai.bundle") / "template"
+    return {
+        file.name: FileTemplate(file.read_text(encoding="utf-8")).substitute(values)
+        for file in sorted(template.iterdir(), key=lambda file: file.name)
+    }
+
+
+def write_bundle(settings: BundleSettings, folder: str | Path) -> None:
+    """
+    Write the config files of a bundle, and the links to them; licence and docs are written by hand.
+
+    Args:
+        settings: the bundle.
+        folder: the bundle's folder; config files that it has are replaced.
+    """
+    folder = Path(folder)
+    for name, text in render_bundle(settings).items():
+        write_atomic(folder / "configs" / name, text)
+    for name in LINKS:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path("configs") / name)
+
+
+def main(words: Sequence[str]) -> int:
+    """Write the bundles of the repository anew, below the folder that is given."""
+    if len(words) != 1:
+        print("usage: python -m dcl_monai.bundle.template FOLDER (bundles, in the repository)", file=sys.stderr)
+        return 2
+    for name, settings in BUNDLES.items():
+        write_bundle(settings, Path(words[0]) / name)
+        print(f"{Path(words[0]) / name}: written from the template.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

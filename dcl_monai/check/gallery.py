@@ -1,0 +1,167 @@
+"""Example slices, on which one sees at once whether label values are mapped right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap, to_hex
+from matplotlib.figure import Figure
+from monai.data.utils import affine_to_spacing
+from monai.transforms import LoadImaged, Orientationd
+
+from dcl_monai.candidates import candidate_sets, from_bits
+from dcl_monai.datalist.splits import SPLITS
+from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.visualize.overlays import COLOURS
+from dcl_monai.visualize.png import as_png
+
+from .records import SEEN, CaseRecord, State
+from .summary import Summary
+
+__all__ = ["Example", "draw_examples"]
+
+UNION_COLOUR, UNKNOWN_COLOUR = "#c77cff", "#bdbdbd"
+EXAMPLES = 2
+"""Examples per data set."""
+
+
+@dataclass
+class Example:
+    """
+    A slice with its partial label drawn over it.
+
+    Args:
+        title: where it is from.
+        picture: image, and image with label, as PNG in base64.
+        legend: colour, pattern ("plain" or "hatched") and meaning of everything that is drawn.
+    """
+
+    title: str
+    picture: str
+    legend: list[tuple[str, str, str]]
+
+
+def draw_examples(summary: Summary) -> dict[str, list[Example]]:
+    """Draw an example or two of every data set, each the slice that shows most; their files are read again."""
+    items = {id(r): item for r, item in zip(summary.records, _items(summary), strict=True)}
+    return {
+        dataset: [draw_example(summary, record, items[id(record)]) for record in choose(records)]
+        for dataset, records in summary.datasets.items()
+    }
+
+
+def choose(records: Iterable[CaseRecord]) -> list[CaseRecord]:
+    """Choose readable records that show much, of different subjects and, if possible, with different annotations."""
+
+    def shows(record: CaseRecord) -> int:
+        return sum(state in (*SEEN, State.UNION) for state in record.states[1:])
+
+    # sorting keeps the order of the datalist, training first
+    left = sorted((r for r in records if State.UNREAD not in r.states), key=shows, reverse=True)
+    chosen: list[CaseRecord] = []
+    while left and len(chosen) < EXAMPLES:
+        chosen.append(next((r for r in left if r.states not in [c.states for c in chosen] and shows(r)), left[0]))
+        left = [record for record in left if record.subject not in [c.subject for c in chosen]]
+    return chosen
+
+
+def draw_example(summary: Summary, record: CaseRecord, item: dict[str, Any]) -> Example:
+    """Draw an item without label and with it, side by side."""
+    chosen = take_slice(item, len(summary.classes))
+    height, width = chosen.image.shape
+    shape = min(1.6, max(0.4, chosen.aspect * height / width))
+    figure = Figure(figsize=(6.2, 3.1 * shape))
+    panels = figure.subplots(1, 2, gridspec_kw={"wspace": 0.02, "left": 0, "right": 1, "bottom": 0, "top": 1})
+    low, high = np.percentile(chosen.image, (1, 99))
+    for axes in panels:
+        axes.imshow(chosen.image, cmap="gray", vmin=low, vmax=max(high, low + 1e-6), aspect=chosen.aspect)
+        axes.set_axis_off()
+    legend = []
+    for code in np.unique(chosen.codes):
+        colour, pattern, meaning = paint(chosen.sets[code], summary)
+        legend.append((colour, pattern, meaning))
+        mask = np.ma.masked_equal(chosen.codes == code, False)
+        if pattern == "hatched":
+            # a rim around, so that outlines close at the border
+            padded, extent = np.pad(mask.data, 1), (-1, width, -1, height)
+            hatched = axes.contourf(padded, [0.5, 1.5], colors="none", hatches=["///"], extent=extent)
+            hatched.set_edgecolor(colour)
+            hatched.set_linewidth(0)
+            hatched.set_hatch_linewidth(0.6)
+        elif colour:
+            palette = ListedColormap([colour])
+            axes.imshow(mask, cmap=palette, alpha=0.55, aspect=chosen.aspect, interpolation="nearest")
+    axes.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
+    return Example(f"{record.case}, {record.split}{chosen.place}", as_png(figure), legend)
+
+
+@dataclass
+class Slice:
+    """
+    A slice of a volume, as radiologists look at it.
+
+    Args:
+        image: rows and columns of the picture.
+        codes: codes of candidate sets.
+        sets: the set of every code.
+        aspect: height of a pixel relative to its width.
+        place: which slice it is, in words.
+    """
+
+    image: np.ndarray
+    codes: np.ndarray
+    sets: tuple[int, ...]
+    aspect: float
+    place: str
+
+
+def take_slice(item: dict[str, Any], num_classes: int) -> Slice:
+    """Load an item and take the slice with the most known foreground."""
+    loaded: Any = LoadCandidatesd("label", num_classes)(LoadImaged("image", ensure_channel_first=True)(item))
+    spatial = loaded["image"].ndim - 1
+    loaded = Orientationd(["image", "label"], axcodes="LPS"[:spatial], labels=None)(loaded)
+    spacing: Any = affine_to_spacing(np.asarray(loaded["image"].affine), spatial, float)
+    image, codes = loaded["image"].numpy()[0], loaded["label"].numpy()[0].astype(int)
+    sets = candidate_sets(loaded["label"])
+    if spatial == 2:
+        return Slice(image.T, codes.T, sets, spacing[1] / spacing[0], "")
+    axis = int(max(range(3), key=lambda a: (round(spacing[a], 2), a)))  # slices are thicker than their pixels are wide
+    shown = np.array([not bits & 1 for bits in sets])[codes].sum(tuple({0, 1, 2} - {axis}))
+    k = int(shown.argmax()) if shown.any() else len(shown) // 2
+    image, codes, spacing = image.take(k, axis).T, codes.take(k, axis).T, np.delete(spacing, axis)
+    if axis != 2:  # the rows go from the feet to the head
+        image, codes = image[::-1], codes[::-1]
+    return Slice(image, codes, sets, spacing[1] / spacing[0], f", slice {k + 1} of {len(shown)}")
+
+
+def paint(bits: int, summary: Summary) -> tuple[str, str, str]:
+    """Colour, pattern and meaning of a candidate set."""
+    members = from_bits(bits)
+    names = [summary.classes[j] for j in members]
+    if bits == 1:
+        return "", "plain", f"{names[0]} (not coloured)"
+    if len(members) == 1:
+        return class_colour(members[0], len(summary.classes)), "plain", names[0]
+    if len(members) == len(summary.classes):
+        return UNKNOWN_COLOUR, "hatched", "not annotated: nothing is known"
+    if bits & 1:
+        return UNKNOWN_COLOUR, "hatched", f"not annotated: {' or '.join(names)}"
+    unions = {tuple(indices): name for name, indices in summary.datalist.get("unions", {}).items()}
+    named = f"{unions[members]}: " if members in unions else ""
+    return UNION_COLOUR, "hatched", f"{named}{' or '.join(names)}, not told apart"
+
+
+def class_colour(index: int, num_classes: int) -> str:
+    """Colour of a structure."""
+    if num_classes <= len(COLOURS) + 1:
+        return to_hex(COLOURS[index - 1])
+    return to_hex(colormaps["gist_rainbow"]((index - 1) / (num_classes - 1)))
+
+
+def _items(summary: Summary) -> list[dict[str, Any]]:
+    """The items of the datalist in the order of the records."""
+    return [dict(item) for split in SPLITS for item in summary.datalist[split]]

@@ -1,0 +1,44 @@
+"""The check that every training runs first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from dcl_monai.utils import DataError
+
+from .problems import find_problems
+from .reading import inspect_datalist
+
+__all__ = ["check_datalist"]
+
+logger = logging.getLogger(__name__)
+
+
+def check_datalist(datalist: Mapping[str, Any], progress: bool = True) -> Mapping[str, Any]:
+    """
+    Read every image and label, raise if there is a mistake, and log in one line if something looks odd.
+
+    One process reads some thirty volumes of the heart in a second; ``python -m dcl_monai check`` uses all cores and
+    tells everything that is found.
+
+    Args:
+        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        progress: whether to show a progress bar, if there is a terminal.
+
+    Returns:
+        the datalist, so that the call can stand in a config where the datalist is meant.
+
+    Raises:
+        DataError: the first error of :func:`find_problems`, and how many more there are.
+    """
+    problems = find_problems(datalist, inspect_datalist(datalist, progress=progress))
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        more = f" (and {len(errors) - 1} more, see python -m dcl_monai check)" if len(errors) > 1 else ""
+        raise DataError(errors[0].message + more)
+    if problems:
+        more = f" (and {len(problems) - 1} more, see python -m dcl_monai check)" if len(problems) > 1 else ""
+        logger.warning(problems[0].message + more)
+    return datalist

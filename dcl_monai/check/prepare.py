@@ -1,0 +1,57 @@
+"""From a datalist as a config names it to one that training can rely on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dcl_monai.datalist import load_datalist, write_datalist
+from dcl_monai.datalist.items import annotations_of
+from dcl_monai.datalist.splits import SPLITS
+from dcl_monai.utils import DataError
+from dcl_monai.utils.distributed import on_first_rank
+
+from .gate import check_datalist
+
+__all__ = ["prepare_datalist"]
+
+logger = logging.getLogger(__name__)
+
+
+@on_first_rank
+def prepare_datalist(
+    datalist: str | Path | Mapping[str, Any], output: str | Path, allow_unlabelled: bool = False
+) -> dict[str, Any]:
+    """
+    Load a datalist, look at every file of it, and write down what will be used.
+
+    Args:
+        datalist: a user's file, or a datalist (see :mod:`dcl_monai.datalist.load`).
+        output: file the datalist is written to; its hash is logged.
+        allow_unlabelled: whether the method can use training images without any label.
+
+    Returns:
+        the datalist.
+
+    Raises:
+        DataError: for every mistake in the list or its files, see :func:`~dcl_monai.check.check_datalist`; and for
+            training images without a label, if the method cannot use them.
+    """
+    loaded = load_datalist(datalist) if isinstance(datalist, (str, Path)) else dict(datalist)
+    unlabelled = [item["image"] for item in loaded["training"] if not annotations_of(item)]
+    if unlabelled and not allow_unlabelled:
+        raise DataError(
+            f"{unlabelled[0]} ({len(unlabelled)} training image(s) in all) has no label. Only the dual loop "
+            "(--dual true) and filling (--fill_weight 3) learn from such images: use one of them, or remove the images "
+            "from the list."
+        )
+    for split in ("validation", "test"):
+        # nothing can be measured on images without labels
+        loaded[split] = [item for item in loaded[split] if annotations_of(item)]
+    check_datalist(loaded)
+    digest = write_datalist(loaded, output)
+    counts = ", ".join(f"{len({item['subject'] for item in loaded[split]})} {split}" for split in SPLITS)
+    logger.info(f"datalist {digest[:12]}: {counts} subjects, written to {output}")
+    return loaded

@@ -1,0 +1,335 @@
+"""Reading the files of a datalist, on all cores, and keeping of each only a small record."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import reduce
+from multiprocessing import get_context
+from operator import and_
+from typing import Any, TypeVar
+
+import nibabel as nib
+import numpy as np
+import torch
+from monai.data import MetaTensor
+from monai.data.utils import affine_to_spacing
+from monai.transforms import LoadImage
+from tqdm import tqdm
+
+from dcl_monai.candidates import all_classes, annotated_classes, from_bits
+from dcl_monai.datalist.items import annotation_table, annotations_of
+from dcl_monai.datalist.splits import SPLITS
+from dcl_monai.transforms.load import same_geometry
+from dcl_monai.utils import DataError
+
+from .records import CaseRecord, FileRecord, Problem, State
+
+__all__ = ["inspect_datalist", "inspect_item", "read_files"]
+
+WORTHWHILE = 12.0
+"""Seconds of work left for which other processes are started: each takes six to import what it needs."""
+CHUNK = 8
+"""Images that a process is given at a time."""
+
+T = TypeVar("T")
+Job = tuple[Mapping[str, Any], int]
+"""An item of a datalist, and the number of classes."""
+
+
+def inspect_item(item: Mapping[str, Any], classes: Sequence[str], split: str = "training") -> CaseRecord:
+    """
+    Read the files of one item.
+
+    Args:
+        item: item of a datalist, see :mod:`dcl_monai.datalist.load`.
+        classes: class names, background first.
+        split: split that the item stands in.
+    """
+    return describe(item, read_files((item, len(classes))), classes, split)
+
+
+def inspect_datalist(datalist: Mapping[str, Any], workers: int = 1, progress: bool = True) -> list[CaseRecord]:
+    """
+    Read every file of a datalist once.
+
+    Args:
+        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        workers: processes that read, where there is enough to read for more than one. They are spawned: a script that
+            asks for more than one needs the usual ``if __name__ == "__main__"``.
+        progress: whether to show a progress bar, if there is a terminal.
+
+    Returns:
+        one record per item, in the order of the datalist.
+    """
+    return describe_all(datalist, read_datalist(datalist, read_files, workers, progress))
+
+
+def read_datalist(
+    datalist: Mapping[str, Any], read: Callable[[Job], T], workers: int = 1, progress: bool = True
+) -> dict[tuple[Any, ...], T]:
+    """Read every file of a datalist once, by ``read``, and return what it made of each by :func:`files_of`."""
+    # An item may be listed several times, each time showing other classes: its files are read once.
+    jobs = {files_of(item): (item, len(datalist["classes"])) for split in SPLITS for item in datalist[split]}
+    found = tqdm(
+        read_all(list(jobs.values()), workers, read),
+        desc="checking data",
+        unit="image",
+        total=len(jobs),
+        leave=False,
+        disable=None if progress else True,
+    )
+    return dict(zip(jobs, found, strict=True))
+
+
+def describe_all(datalist: Mapping[str, Any], files: Mapping[tuple[Any, ...], FileRecord]) -> list[CaseRecord]:
+    """Say what every item shows, in the order of the datalist, given what the files hold by :func:`files_of`."""
+    return [
+        describe(item, files[files_of(item)], datalist["classes"], split)
+        for split in SPLITS
+        for item in datalist[split]
+    ]
+
+
+def files_of(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What decides the :class:`FileRecord` of an item."""
+    labels = ((a["label"], str(a.get("values")), str(a.get("unlabelled"))) for a in annotations_of(item))
+    return (item["image"], *labels)
+
+
+def read_all(jobs: Sequence[Job], workers: int, read: Callable[[Job], T]) -> Iterator[T]:
+    """Read the files of all items, in their order, by ``read``."""
+    # processor time, since on a busy machine the clock says little about the work
+    start, waiting = time.process_time(), iter(jobs)
+    for done, job in enumerate(waiting, start=1):
+        yield read(job)
+        expected = (time.process_time() - start) / done * (len(jobs) - done)
+        if workers > 1 and done >= CHUNK and expected > WORTHWHILE:
+            break
+    left = list(waiting)
+    if not left:
+        return
+    context = get_context("spawn")  # forking a process that runs threads, as torch does, may hang
+    with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
+        try:
+            yield from pool.map(read, left, chunksize=CHUNK)
+        except BrokenProcessPool as error:
+            raise DataError(
+                "a process that reads the files has died, perhaps for lack of memory. Try again with --workers 1."
+            ) from error
+
+
+def read_files(job: Job) -> FileRecord:
+    """Read image and labels of an item, given with the number of classes; whatever is wrong goes into the record."""
+    return read_arrays(job)[0]
+
+
+def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
+    """The same with the arrays: the image (C, H, W[, D]) and its labels (H, W[, D]), empty where they are unusable."""
+    item, num_classes = job
+    annotations = annotations_of(item)
+    names = {"image": item["image"], "labels": tuple(annotation["label"] for annotation in annotations)}
+    try:
+        image = load(item["image"])
+    except DataError as error:
+        # the label is looked at too, so that all mistakes are known at once
+        problems = [_error("File cannot be read", error), *_unreadable(names["labels"])]
+        return FileRecord(**names, problems=tuple(problems)), np.zeros(0), []
+    affine = np.asarray(image.affine, dtype=float)
+    pixels = np.ascontiguousarray(image.numpy())
+    sizes = affine_to_spacing(affine, min(3, pixels.ndim - 1), float, suppress_zeros=False)
+    spacing = tuple(round(float(size), 4) for size in sizes)
+    problems = list(_image_problems(item["image"], pixels, spacing))
+    labels: list[np.ndarray] = []
+    for annotation in annotations:
+        try:
+            label = load(annotation["label"])
+        except DataError as error:
+            problems.append(_error("File cannot be read", error))
+            continue
+        found = list(_label_problems(annotation, item["image"], image, label, num_classes))
+        problems += found
+        if not found:
+            labels.append(label.numpy()[0])
+    readable = not any(problem.severity == "error" for problem in problems)
+    record = FileRecord(
+        **names,
+        shape=pixels.shape[1:],
+        spacing=spacing,
+        orientation="".join(code or "?" for code in nib.aff2axcodes(affine))[: len(spacing)],
+        content=hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest(),
+        constant=bool(pixels.min() == pixels.max()),
+        voxels=count_values(labels, pixels[0].size) if readable else {},
+        problems=tuple(problems),
+    )
+    return record, pixels, labels if readable else []
+
+
+def load(path: str) -> MetaTensor:
+    """Load an image or a label as (C, H, W[, D])."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loaded = LoadImage(image_only=True, ensure_channel_first=True)(path)
+        if not loaded.numel():
+            raise ValueError(f"no voxels, its shape is {tuple(loaded.shape[1:])}")
+        if any("more than one DICOM series" in str(warning.message) for warning in caught):
+            raise ValueError("more than one DICOM series in the folder; keep the one that is meant")
+        return loaded
+    except Exception as error:  # the readers raise whatever they like
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
+        raise DataError(f"{path}: cannot be read ({reason}). Replace the file or take it off the list.") from error
+
+
+def count_values(labels: Sequence[np.ndarray], size: int) -> dict[tuple[int, ...], int]:
+    """
+    Count the voxels of every combination of values.
+
+    Args:
+        labels: label maps of one shape, one per annotation; there may be none.
+        size: number of voxels.
+    """
+    if not labels:
+        return {(): size}
+    values = [np.unique(label) for label in labels]
+    if len(labels) == 1:
+        joint, counts = np.arange(len(values[0])), np.unique(labels[0], return_counts=True)[1]
+    else:
+        places = [np.searchsorted(found, label).ravel() for found, label in zip(values, labels, strict=True)]
+        joint, counts = np.unique(np.ravel_multi_index(places, [len(found) for found in values]), return_counts=True)
+    combined = zip(*np.unravel_index(joint, [len(found) for found in values]), strict=True)
+    return {
+        tuple(int(found[place]) for found, place in zip(values, combination, strict=True)): int(count)
+        for combination, count in zip(combined, counts, strict=True)
+    }
+
+
+def describe(item: Mapping[str, Any], files: FileRecord, classes: Sequence[str], split: str) -> CaseRecord:
+    """Say what an item shows, given what its files hold."""
+    sets, problems = candidate_counts(item, files, classes)
+    seen = [sets.get(1 << j, 0) for j in range(len(classes))]
+    everywhere = annotated_classes(sets, len(classes))
+
+    def state(j: int) -> State:
+        if not sets or problems:
+            return State.UNREAD
+        if j in everywhere:
+            return State.PRESENT if seen[j] else State.ABSENT
+        if seen[j]:
+            return State.STROKES
+        # a set that holds the background too is what lies outside of the structures drawn
+        return State.UNION if any(bits >> j & 1 and not bits & 1 for bits in sets) else State.UNKNOWN
+
+    millilitres = float(np.prod(files.spacing)) / 1000
+    return CaseRecord(
+        split=split,
+        dataset=str(item.get("dataset", "data")),
+        case=str(item.get("case", item["image"])),
+        subject=str(item["subject"]),
+        files=files,
+        states=tuple(state(j) for j in range(len(classes))),
+        volumes=tuple(count * millilitres for count in seen),
+        problems=problems,
+    )
+
+
+def candidate_counts(
+    item: Mapping[str, Any], files: FileRecord, classes: Sequence[str]
+) -> tuple[dict[int, int], tuple[Problem, ...]]:
+    """Count the voxels of every candidate set, and find the voxels whose annotations contradict each other."""
+    tables = [annotation_table(annotation, len(classes)) for annotation in annotations_of(item)]
+    sets: dict[int, int] = {}
+    conflicts: list[list[int]] = []
+    for values, count in files.voxels.items():
+        told = [table[value] for table, value in zip(tables, values, strict=True)]
+        bits = reduce(and_, told, all_classes(len(classes)))
+        sets[bits] = sets.get(bits, 0) + count
+        if not bits:
+            conflicts.append(told)
+    if not conflicts:
+        return sets, ()
+    words = [" or ".join(classes[j] for j in from_bits(bits)) for bits in conflicts[0]]
+    said = "; ".join(f"{name} says {word}" for name, word in zip(files.labels, words, strict=True))
+    message = (
+        f"{item['image']}: its annotations contradict each other in {sets[0]} voxel(s): {said}. Correct one of them or "
+        "take it off the list."
+    )
+    return sets, (Problem("error", "Annotations contradict each other", message),)
+
+
+def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> Iterable[Problem]:
+    """Check an image (C, H, W[, D])."""
+    if len(pixels) > 1 or pixels.ndim > 4:
+        yield _error(
+            "Several frames or channels",
+            f"{name}: holds {pixels.size // max(1, int(np.prod(pixels.shape[1:4])))} frames or channels of size "
+            f"{pixels.shape[1:4]}, but the network takes one. Pick one and save it as a file of its own.",
+        )
+    if not np.isfinite(pixels).all():
+        yield _error(
+            "Image values that are no numbers",
+            f"{name}: holds {int((~np.isfinite(pixels)).sum())} value(s) that are not finite (nan or inf). Replace the "
+            "file.",
+        )
+    elif pixels.min() == pixels.max():
+        yield Problem(
+            "warning",
+            "Empty image",
+            f"{name}: all pixels have the value {pixels.flat[0]:g}. Replace the file or take it off the list.",
+        )
+    if not (np.isfinite(spacing).all() and min(spacing) > 0):
+        yield _error(
+            "Header without voxel size",
+            f"{name}: its header gives a voxel size of {tuple(spacing)} mm. Mend the header.",
+        )
+
+
+def _label_problems(
+    annotation: Mapping[str, Any], image_name: str, image: MetaTensor, label: MetaTensor, num_classes: int
+) -> Iterable[Problem]:
+    """Check a label (1, H, W[, D]) of an image (C, H, W[, D])."""
+    name = annotation["label"]
+    if len(label) > 1 or label.ndim > 4:
+        yield _error(
+            "Several frames or channels",
+            f"{name}: this label has shape {tuple(label.shape)}, but one value per voxel is needed. Save it as one "
+            "label map.",
+        )
+        return
+    geometry = same_geometry(image, label)
+    if geometry:
+        yield _error("Image and label differ in geometry", f"{name} (label of {image_name}): {geometry}")
+    raw = label.numpy()
+    if not (np.isfinite(raw).all() and np.array_equal(raw, np.rint(raw))):
+        yield _error(
+            "Label that holds no whole numbers",
+            f"{name}: holds values like {raw[(raw != np.rint(raw)) | ~np.isfinite(raw)][0]:g}, but label values must "
+            "be whole numbers; is this an image or a probability map? Correct the list.",
+        )
+        return
+    found, counts = np.unique(raw, return_counts=True)
+    known = annotation_table(annotation, num_classes)
+    unknown = {int(value): int(count) for value, count in zip(found, counts, strict=True) if int(value) not in known}
+    if unknown:
+        shown = ", ".join(map(str, list(unknown)[:10])) + (", ..." if len(unknown) > 10 else "")
+        yield _error(
+            "Label value without a meaning",
+            f"{name}: label value(s) [{shown}] in {sum(unknown.values())} voxel(s) have no meaning; known values are "
+            f"{sorted(known)}. Correct the file, or say in `values` of the data set what they stand for.",
+        )
+
+
+def _unreadable(paths: Iterable[str]) -> Iterator[Problem]:
+    for path in paths:
+        try:
+            load(path)
+        except DataError as error:
+            yield _error("File cannot be read", error)
+
+
+def _error(kind: str, message: object) -> Problem:
+    return Problem("error", kind, str(message))

@@ -1,0 +1,160 @@
+"""The numbers of a report, shared by the terminal and the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dcl_monai.datalist import datalist_hash
+from dcl_monai.datalist.splits import SPLITS
+
+from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
+
+__all__ = ["Summary"]
+
+
+@dataclass
+class Summary:
+    """
+    A datalist, what its files hold, and what is wrong with them.
+
+    Args:
+        name: the file that describes the data.
+        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        records: one per item, from :func:`inspect_datalist`.
+        problems: from :func:`find_problems`.
+    """
+
+    name: str
+    datalist: Mapping[str, Any]
+    records: Sequence[CaseRecord]
+    problems: Sequence[Problem]
+
+    @property
+    def classes(self) -> list[str]:
+        """Class names, background first."""
+        return list(self.datalist["classes"])
+
+    @property
+    def hash(self) -> str:
+        """Hash of the datalist."""
+        return datalist_hash(self.datalist)
+
+    @cached_property
+    def datasets(self) -> dict[str, list[CaseRecord]]:
+        """Records by data set."""
+        found: dict[str, list[CaseRecord]] = {}
+        for record in self.records:
+            found.setdefault(record.dataset, []).append(record)
+        return found
+
+    def of(self, severity: str) -> dict[str, list[str]]:
+        """Messages of the errors, or of the warnings, by kind."""
+        found: dict[str, list[str]] = {}
+        for problem in self.problems:
+            if problem.severity == severity:
+                found.setdefault(problem.kind, []).append(problem.message)
+        return found
+
+    @property
+    def errors(self) -> int:
+        """Number of errors."""
+        return sum(problem.severity == "error" for problem in self.problems)
+
+    @property
+    def verdict(self) -> str:
+        """The answer to the question that a user asks first."""
+        warnings = len(self.problems) - self.errors
+        also = f"{warnings} warning{'s' * (warnings != 1)}"
+        if self.errors:
+            return f"Not ready: {self.errors} error{'s' * (self.errors != 1)}" + (f", {also}" if warnings else "")
+        refused = any("needs two" in problem.message for problem in self.problems)
+        ready = "Ready to train without conditions only" if refused else "Ready to train"
+        return ready + (f", with {also}" if warnings else "")
+
+    @property
+    def facts(self) -> str:
+        """The data in one line."""
+        images, subjects = _images(self.records), _subjects(self.records)
+        return (
+            f"{images} image{'s' * (images != 1)} of {subjects} subject{'s' * (subjects != 1)} in {len(self.datasets)} "
+            f"data set{'s' * (len(self.datasets) != 1)}; {len(self.classes)} classes: {', '.join(self.classes)}."
+        )
+
+    def numbers(self) -> list[list[str]]:
+        """Per data set: name, and images and subjects of every split."""
+        return [
+            [name, *(_number([record for record in records if record.split == split]) for split in SPLITS)]
+            for name, records in self.datasets.items()
+        ]
+
+    def sizes(self) -> list[list[str]]:
+        """Per data set: name, smallest and largest spacing and shape, and orientations, the most frequent first."""
+        rows = []
+        for name, records in self.datasets.items():
+            files = [record.files for record in records if record.files.shape]
+            spacing, shape = [record.spacing for record in files], [record.shape for record in files]
+            orientations = [code for code, _ in Counter(record.orientation for record in files).most_common()]
+            rows.append([name, _ranges(spacing, "{:.3g}"), _ranges(shape, "{}"), ", ".join(orientations)])
+        return rows
+
+    @cached_property
+    def used(self) -> list[State]:
+        """The states that occur."""
+        return [state for state in State if any(state in record.states for record in self.records)]
+
+    def states(self, dataset: str | None = None, split: str | None = None) -> list[list[str]]:
+        """Per class: name, and the number of items in every state used, of one data set and split, or of all."""
+        chosen = [r for r in self.records if dataset in (None, r.dataset) and split in (None, r.split)]
+        rows = []
+        for j, name in enumerate(self.classes):
+            counts = Counter(record.states[j] for record in chosen)
+            rows.append([name, *(str(counts[state]) if counts[state] else "-" for state in self.used)])
+        return rows
+
+    def totals(self) -> list[list[str]]:
+        """Per class: name, training subjects in which it is seen, and the number of items in every state used."""
+        training = [record for record in self.records if record.split == "training"]
+        subjects = [_subjects([r for r in training if r.states[j] in SEEN]) for j in range(len(self.classes))]
+        return [[name, str(number), *counts] for (name, *counts), number in zip(self.states(), subjects, strict=True)]
+
+    def never_together(self) -> list[tuple[str, list[str]]]:
+        """Per class that is annotated: the classes that no training image annotates beside it, if there are any."""
+        training = [record.states for record in self.records if record.split == "training"]
+        patterns = {tuple(j for j, state in enumerate(states) if state in ANNOTATED) for states in training}
+        rows = []
+        for j, name in enumerate(self.classes):
+            met = {other for pattern in patterns if j in pattern for other in pattern}
+            apart = [other for k, other in enumerate(self.classes) if met and k not in met]
+            if apart:
+                rows.append((name, apart))
+        return rows
+
+
+def _images(records: Sequence[CaseRecord]) -> int:
+    return len({record.files.image for record in records})
+
+
+def _subjects(records: Sequence[CaseRecord]) -> int:
+    return len({record.subject for record in records})
+
+
+def _number(records: Sequence[CaseRecord]) -> str:
+    """Images and subjects; entries too, where an image is listed several times."""
+    if not records:
+        return "-"
+    images, subjects = _images(records), _subjects(records)
+    entries = f", listed {len(records)} times" if len(records) != images else ""
+    return f"{images} of {subjects} subject{'s' * (subjects != 1)}{entries}"
+
+
+def _ranges(sizes: Sequence[Sequence[float]], form: str) -> str:
+    """Smallest and largest size along every axis."""
+    axes = []
+    for axis in zip(*sizes, strict=False):
+        low, high = form.format(min(axis)), form.format(max(axis))
+        axes.append(low if low == high else f"{low}-{high}")
+    return " x ".join(axes)

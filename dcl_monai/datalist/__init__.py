@@ -1,0 +1,29 @@
+"""What a user says about data: which images there are, in which split, and what their labels mean.
+
+A user's file (``schema``) names folders or lists (``sources``) and what label values stand for (``labels``);
+:func:`load_datalist` makes items of it (``items``), divided by subject (``splits``). Partial annotation is made from
+full labels by ``simulate`` and ``scribbles``; ``convert`` writes the file for the layouts of known data sets.
+"""
+
+from .acdc import ACDC_CLASSES, acdc_document, acdc_items
+from .convert import convert_mmwhs, convert_mscmr
+from .load import datalist_hash, load_datalist, write_datalist
+from .pseudo import prediction_name, pseudo_datalist
+from .simulate import simulate_datalist, simulate_partial
+from .splits import split_subjects
+
+__all__ = [
+    "ACDC_CLASSES",
+    "acdc_document",
+    "acdc_items",
+    "convert_mmwhs",
+    "convert_mscmr",
+    "datalist_hash",
+    "load_datalist",
+    "prediction_name",
+    "pseudo_datalist",
+    "simulate_datalist",
+    "simulate_partial",
+    "split_subjects",
+    "write_datalist",
+]

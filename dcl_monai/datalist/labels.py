@@ -1,0 +1,185 @@
+"""What the label values of a data set mean, by class name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from dcl_monai.candidates import from_bits
+from dcl_monai.utils import DataError
+
+from .items import annotation_table
+from .schema import UNLABELLED, unknown_name
+
+__all__ = ["LabelMeaning"]
+
+Names = Sequence[str]
+
+
+class LabelMeaning:
+    """
+    The label values of one data set, and what is annotated in its images.
+
+    Where a data set does not say what is annotated, everything that its values name is, but the background: the value
+    that is left where nobody drew means "none of the structures drawn here", and that is the background only if every
+    other class is drawn.
+
+    Args:
+        classes: class names of the model, background first.
+        unions: names of unions and their classes.
+        values: label value -> names it stands for.
+        annotated: names that are annotated, by subject or file name (``*`` and ``?`` stand for any text; of the
+            entries that fit the one with most letters counts, so their order means nothing); default: see above.
+        where: place in the user's file, for messages.
+
+    Raises:
+        DataError: when a name is unknown, or a class has no label value that an annotator could have given it.
+    """
+
+    def __init__(
+        self,
+        classes: Names,
+        unions: Mapping[str, Names],
+        values: Mapping[int, Names] | None,
+        annotated: Mapping[str, Names] | None,
+        where: str,
+    ) -> None:
+        self.classes = list(classes)
+        self.unions = unions
+        self.by_name = annotated
+        self.where = where
+        self.values: dict[int, list[int]] = {}
+        self.unlabelled: list[int] = []
+        for value, names in (values or {}).items():
+            place = f"`values`, value {value}"
+            if UNLABELLED in names and len(names) > 1:
+                raise DataError(f"{where}, {place}: is {UNLABELLED} and something else. Choose one.")
+            if UNLABELLED in names:
+                self.unlabelled.append(value)
+                continue
+            self.values[value] = self.members(names, place)
+            if len(self.values[value]) == len(self.classes):
+                raise DataError(f"{where}, {place}: stands for every class, which says nothing. Write {UNLABELLED}.")
+        if values and not self.values:
+            raise DataError(f"{where}, `values`: no value stands for a class. Name one, or leave the labels out.")
+        if values and not self.unlabelled and not any(0 in members for members in self.values.values()):
+            raise DataError(
+                f"{where}, `values`: no value stands for {self.classes[0]}. Add it, like 0: {self.classes[0]}, even if "
+                "no image shows it."
+            )
+        # A value that may be background is the one left where nobody drew, unless there is no other.
+        meant = [list(members) for members in sorted({tuple(members) for members in self.values.values()})]
+        self.default = [members for members in meant if 0 not in members] or meant
+
+    def members(self, names: Iterable[str], place: str) -> list[int]:
+        """Class indices of names of classes and unions."""
+        members: set[int] = set()
+        for name in names:
+            if name not in self.unions and name not in self.classes:
+                raise DataError(f"{self.where}, {place}: {unknown_name(name, [*self.classes, *self.unions])}.")
+            members |= {self.classes.index(member) for member in self.unions.get(name, [name])}
+        if not members:
+            raise DataError(f"{self.where}, {place}: no name is given. Name what the value stands for.")
+        return sorted(members)
+
+    def sets(self, annotated: Iterable[str | int], place: str) -> list[list[int]]:
+        """Turn names (or label values) that are annotated into sets of class indices that the values can show."""
+        result: list[list[int]] = []
+        for name in annotated:
+            if isinstance(name, int) and name not in self.values:
+                raise DataError(
+                    f"{self.where}, {place}: no label value {name}; the values are {sorted(self.values)}. Numbers are "
+                    "label values of the data set; names are safer."
+                )
+            members = self.values[name] if isinstance(name, int) else self.members([name], place)
+            inside = [value for value, meant in self.values.items() if set(meant) <= set(members)]
+            across = [v for v, meant in self.values.items() if v not in inside and set(meant) & set(members)]
+            if across:
+                raise DataError(
+                    f"{self.where}, {place}: {name!r} cannot be told apart, since label value {across[0]} stands for "
+                    f"{self.names(self.values[across[0]])} at once. Say that the union is annotated instead."
+                )
+            if not inside:
+                raise DataError(
+                    f"{self.where}, {place}: {name!r} is annotated, but no label value stands for it. Add its value to "
+                    "`values`, even if no image shows it."
+                )
+            if members not in result:
+                result.append(members)
+        self.require_place(result, place)
+        return result
+
+    def require_place(self, annotated: Sequence[Sequence[int]], place: str) -> None:
+        """Refuse an annotation that leaves voxels of some class without a label value, as they would be mislabelled."""
+        named = {j for members in self.values.values() for j in members}
+        annotation = {"values": self.values, "unlabelled": self.unlabelled, "annotated": annotated}
+        table = annotation_table(annotation, len(self.classes))
+        left = {j for value, bits in table.items() if 0 in self.values.get(value, [0]) for j in from_bits(bits)}
+        lost = sorted(set(range(len(self.classes))) - named - left)
+        if lost:
+            raise DataError(
+                f"{self.where}, {place}: no label value is left for {self.names(lost)}, since {self.classes[0]} is "
+                "told apart from it. If it may lie where nobody drew, name only what was drawn, without "
+                f"{self.classes[0]}; otherwise add its value to `values`, even if no image shows it."
+            )
+
+    def names(self, members: Iterable[int]) -> str:
+        """Class names, for messages."""
+        return ", ".join(self.classes[j] for j in members)
+
+    def annotate(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """
+        Add to items what their labels mean; their ``annotated`` may hold names of its own.
+
+        Raises:
+            DataError: when it is not said what is annotated in an image, or said of an image that does not exist.
+        """
+        result, unused = [], [pattern for pattern in self.by_name or () if letters(pattern)]
+        for item in items:
+            fitting = max((pattern for pattern in self.by_name or () if fits(pattern, item)), key=letters, default=None)
+            unused = [pattern for pattern in unused if pattern != fitting]
+            result.append(self._annotated(dict(item), fitting))
+        if unused:
+            raise DataError(
+                f"{self.where}, `annotated`: no image is left for the entry {unused[0]!r}. Compare it with "
+                "the subjects and file names; of several entries that fit, the one with most letters counts."
+            )
+        return result
+
+    def _annotated(self, item: dict[str, Any], pattern: str | None) -> dict[str, Any]:
+        own = item.pop("annotated", None)
+        if "label" not in item:
+            if own is not None:
+                raise DataError(f"{self.where}: {item['image']} is `annotated` but has no label. Add it.")
+            return item
+        if not self.values:
+            raise DataError(
+                f"{self.where}: `values` is missing; say what each label value means, like values: {{0: "
+                f"{self.classes[0]}, 1: {self.classes[1]}}}."
+            )
+        if own is not None:
+            sets = self.sets(own, f"`annotated` of {item['image']}")
+        elif self.by_name is None:
+            sets = self.default
+            self.require_place(sets, "`values`")
+        elif pattern is not None:
+            sets = self.sets(self.by_name[pattern], "`annotated`" if pattern == "*" else f"`annotated`, {pattern!r}")
+        else:
+            raise DataError(
+                f"{self.where}, `annotated`: no entry fits subject {item['subject']!r} (case {item['case']!r}). Add "
+                "it, or an entry '*' for all others."
+            )
+        item |= {"values": self.values, "annotated": [members[0] if len(members) == 1 else members for members in sets]}
+        return item | ({"unlabelled": self.unlabelled} if self.unlabelled else {})
+
+
+def letters(pattern: str) -> int:
+    """How much of a name an entry of ``annotated`` spells out."""
+    return len(pattern) - pattern.count("*") - pattern.count("?")
+
+
+def fits(pattern: str, item: Mapping[str, Any]) -> bool:
+    """Whether an entry of ``annotated`` is for an item, by its subject or its name within the data set."""
+    pattern = pattern.replace("[", "[[]")  # but for * and ?, names are what they are
+    return fnmatchcase(item["subject"], pattern) or fnmatchcase(item["case"], pattern)

@@ -1,0 +1,192 @@
+"""Reading datalists and writing them: from a user's file to items, and back to disk with a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import write_atomic
+
+from .items import annotation_table, annotations_of
+from .labels import LabelMeaning
+from .schema import DatalistDocument, parse_document, read_file
+from .sources import decathlon_entry, list_items, merge_annotations
+from .splits import SPLITS, split_subjects
+
+__all__ = ["datalist_hash", "load_datalist", "write_datalist"]
+
+VERSION = 1
+
+
+def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = ".") -> dict[str, Any]:
+    """
+    Read a datalist: a user's YAML or JSON file, a Decathlon ``dataset.json``, or a file of :func:`write_datalist`.
+
+    Args:
+        source: the file, or its content.
+        folder: folder that the content's paths are relative to; a file's own folder, for a file.
+
+    Returns:
+        the datalist, see :mod:`dcl_monai.datalist.items`.
+
+    Raises:
+        DataError: that names the file, the entry and the remedy.
+    """
+    if isinstance(source, (str, Path)):
+        content, name, folder = read_file(source), Path(source), Path(source).resolve().parent
+    else:
+        content, name, folder = dict(source), Path("datalist"), Path(folder).resolve()
+    if "datalist_version" in content:
+        return _from_disk(content, name, folder)
+    if "datasets" not in content and any(content.get(split) for split in SPLITS):
+        content = decathlon_document(content, name)
+    return resolve(parse_document(content, name), folder, name)
+
+
+def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datalist") -> dict[str, Any]:
+    """Turn a user's description into a datalist."""
+    items: list[dict[str, Any]] = []
+    for dataset, entry in document.datasets.items():
+        where = f"{name}: data set {dataset!r}"
+        found, entry = list_items(dataset, entry, folder, where)
+        meaning = LabelMeaning(document.classes, document.unions, entry.values, entry.annotated, where)
+        for item in meaning.annotate(found):
+            if len(document.datasets) > 1:  # patient 1 of one hospital is not patient 1 of the next
+                item["subject"] = f"{dataset}/{item['subject']}"
+            items.append(item)
+    datalist: dict[str, Any] = {
+        "classes": list(document.classes),
+        "unions": {union: sorted(map(document.classes.index, names)) for union, names in document.unions.items()},
+        **{split: [] for split in SPLITS},
+    }
+    divided: dict[str, list[dict[str, Any]]] = {}
+    for item in merge_annotations(items):
+        fixed = item.pop("split")
+        (datalist[fixed] if fixed else divided.setdefault(item["dataset"], [])).append(item)
+    for dataset, members in divided.items():
+        parts = document.datasets[dataset].split
+        parts = parts if isinstance(parts, list) else document.split
+        where = f"{name}: data set {dataset!r}"
+        for split, chosen in split_subjects(members, parts, document.seed, where).items():
+            datalist[split] += chosen
+    return datalist
+
+
+def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
+    """Bring a Decathlon-style list (``labels`` or ``classes``, and ``training``, ...) into the general form."""
+    entry = decathlon_entry(content, name)
+    classes = content.get("classes")
+    if "values" not in entry:
+        if not isinstance(classes, list):
+            raise DataError(f"{name}: `labels`, like {{0: background, 1: RV}}, is missing. Say what each value means.")
+        entry["values"] = dict(enumerate(classes))
+    elif classes is None and "values" not in content:
+        classes = list(entry["values"].values())
+    document = {key: content[key] for key in ("unions", "split", "seed") if key in content}
+    return {**document, "classes": classes, "datasets": {str(content.get("name") or name.stem): entry}}
+
+
+def datalist_hash(datalist: Mapping[str, Any]) -> str:
+    """
+    SHA-256 of a datalist, so that two papers can say that they used the same partial data.
+
+    It covers classes, splits, subjects, cases and what the label values of each say; not where the files lie.
+    """
+    num_classes = len(datalist["classes"])
+
+    def canonical(item: Mapping[str, Any]) -> dict[str, Any]:
+        told = [
+            [sorted(annotation_table(annotation, num_classes).items()), annotation.get("content")]
+            for annotation in annotations_of(item)
+        ]
+        return {"case": [item.get("dataset"), item.get("case"), item["subject"]], "annotations": sorted(told, key=repr)}
+
+    content = {split: sorted(json.dumps(canonical(item)) for item in datalist[split]) for split in SPLITS}
+    content["classes"] = datalist["classes"]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def write_datalist(datalist: Mapping[str, Any], path: str | Path) -> str:
+    """
+    Write a datalist to disk, with class names and with paths relative to the file; return its hash.
+
+    The file can be given wherever a datalist is asked for, on another machine too if the data lies at the same place
+    beside it.
+    """
+    classes, folder = datalist["classes"], Path(path).resolve().parent
+    digest = datalist_hash(datalist)
+    content = {
+        "datalist_version": VERSION,
+        "hash": digest,
+        "classes": classes,
+        "unions": {union: [classes[j] for j in members] for union, members in datalist.get("unions", {}).items()},
+        **{split: [_named(item, classes, folder) for item in datalist[split]] for split in SPLITS},
+    }
+    write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False))
+    return digest
+
+
+def _named(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dict[str, Any]:
+    result = dict(item)
+    for key in ("image", "label"):
+        if key in result:
+            result[key] = os.path.relpath(os.path.abspath(result[key]), folder)
+    for key in ("annotated", "drawn"):
+        if key in result:
+            result[key] = [classes[e] if isinstance(e, int) else [classes[j] for j in e] for e in result[key]]
+    if "values" in result:
+        result["values"] = {str(value): [classes[j] for j in members] for value, members in result["values"].items()}
+    if "further_labels" in result:
+        result["further_labels"] = [_named(other, classes, folder) for other in result["further_labels"]]
+    return result
+
+
+def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str, Any]:
+    if content["datalist_version"] != VERSION:
+        raise DataError(
+            f"{name}: datalist_version {content['datalist_version']!r} is not {VERSION}, the one this version of "
+            "dcl_monai writes. Make the file anew."
+        )
+    try:
+        classes = list(content["classes"])
+        datalist = {
+            "classes": classes,
+            "unions": {union: [classes.index(n) for n in names] for union, names in content["unions"].items()},
+            **{split: [_indexed(item, classes, folder) for item in content[split]] for split in SPLITS},
+        }
+        if not all("image" in item for split in SPLITS for item in datalist[split]):
+            raise KeyError("image")
+        digest = datalist_hash(datalist)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{name}: was changed by hand and no longer fits together. Make it anew, or write a file in the form of "
+            "docs/start/own_data.md."
+        ) from error
+    if digest != content.get("hash"):
+        raise DataError(
+            f"{name}: its content has the hash {digest[:12]}, but it says {str(content.get('hash'))[:12]}: the file "
+            "was changed by hand. Make it anew."
+        )
+    return datalist
+
+
+def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dict[str, Any]:
+    result = dict(item)
+    for key in ("image", "label"):
+        if key in result:
+            result[key] = os.path.normpath(folder / result[key])
+    for key in ("annotated", "drawn"):
+        if key in result:
+            result[key] = [
+                classes.index(e) if isinstance(e, str) else [classes.index(n) for n in e] for e in result[key]
+            ]
+    if "values" in result:
+        result["values"] = {int(value): [classes.index(n) for n in names] for value, names in result["values"].items()}
+    if "further_labels" in result:
+        result["further_labels"] = [_indexed(other, classes, folder) for other in result["further_labels"]]
+    return result

@@ -1,0 +1,374 @@
+"""The file in which a user describes data: reading it, and saying in one line what is wrong with it.
+
+The form is documented in ``docs/reference/datalist_file.md``; :class:`DatalistDocument` is its definition.
+Mistakes that a parser alone would accept silently (a key given twice, a misspelt entry, a label value like 1.5) are
+refused here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from reprlib import repr as short
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from dcl_monai.utils import DataError
+
+from .splits import SPLITS
+
+__all__ = [
+    "RESERVED",
+    "UNLABELLED",
+    "DatalistDocument",
+    "DatasetEntry",
+    "ItemEntry",
+    "describe_mistake",
+    "misspelt",
+    "parse_document",
+    "read_file",
+    "unknown_name",
+]
+
+UNLABELLED = "unlabelled"
+"""Name of a label value about whose voxels nothing is known: "scribble left blank", "ignore"."""
+
+RESERVED = ("case", "content", "dataset", "drawn", "further_labels", "split", "unlabelled", "values")
+"""Entries of a datalist's items that are made here: a user's notes have other names."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} has a line break or another character that cannot be shown")
+    return text
+
+
+def _proportions(value: Any) -> Any:
+    numbers = isinstance(value, (list, tuple)) and all(type(part) in (int, float) for part in value)
+    if not numbers or len(value) != 3 or not all(0 <= part <= 1e9 for part in value) or not sum(value) > 0:
+        raise ValueError(f"must be three numbers that are not all 0, like [60, 20, 20], got {short(value)}")
+    return list(value)
+
+
+def _division(value: Any) -> Any:
+    if isinstance(value, str) and value not in SPLITS:
+        raise ValueError(f"must be training, validation, test, or three numbers like [60, 20, 20], got {short(value)}")
+    return value if value is None or isinstance(value, str) else _proportions(value)
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
+
+
+class Strict(BaseModel):
+    """A model that refuses entries it does not know, and texts that are no texts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ItemEntry(BaseModel):
+    """
+    One image of a list, in the manner of the Decathlon's ``dataset.json``.
+
+    Further entries (``phase``, ``group``, ...) travel with the image.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    image: Text
+    label: Text | None = None
+    subject: Text | None = None
+    annotated: list[str | int] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _notes(cls, item: Any) -> Any:
+        """Refuse notes that are misspelt entries: the entry meant would be missed in silence."""
+        if not isinstance(item, Mapping):
+            return item
+        for key, value in item.items():
+            if key in cls.model_fields:
+                continue
+            if not isinstance(key, str) or not key.isprintable():
+                raise ValueError(f"{key!r} is no name of an entry; put it in quotes")
+            if key in RESERVED:
+                raise ValueError(f"{key!r} cannot stand in the list of images: the word is taken")
+            meant = misspelt(key, cls.model_fields)
+            if meant:
+                raise ValueError(f"{key!r} is unknown; do you mean {meant!r}? Give a note of your own another name")
+            if not isinstance(value, (str, int, float, type(None))) or not str(value).isprintable():
+                raise ValueError(f"{key!r} must be a text in one line, or a number, got {short(value)}")
+        subject = item.get("subject")
+        return {**item, "subject": str(subject)} if type(subject) is int else item
+
+
+class DatasetEntry(Strict):
+    """One data set: where its images are, what its label values mean, which classes are annotated in it."""
+
+    folder: Text = "."
+    images: Text | None = None
+    labels: Text | None = None
+    listing: Text | None = Field(None, alias="list")
+    training: list[ItemEntry] | None = None
+    validation: list[ItemEntry] | None = None
+    test: list[ItemEntry] | None = None
+    values: dict[int, list[str]] | None = None
+    annotated: dict[Text, list[str]] | None = None
+    """Names by subject or file name, where ``*`` and ``?`` stand for any text; a list in the file is one for ``*``."""
+    split: Annotated[str | list[float] | None, BeforeValidator(_division)] = None
+    allow_missing_labels: bool = False
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _whole_numbers(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        result: dict[int, Any] = {}
+        for key, names in values.items():
+            if type(key) is not int and not (isinstance(key, str) and re.fullmatch(r"-?[0-9]{1,18}", key)):
+                raise ValueError(f"label value {short(key)} is no whole number")
+            if int(key) in result:
+                raise ValueError(f"label value {int(key)} is given twice")
+            result[int(key)] = [names] if isinstance(names, (str, int, float)) else names
+        return result
+
+    @field_validator("annotated", mode="before")
+    @classmethod
+    def _everywhere(cls, annotated: Any) -> Any:
+        return annotated if annotated is None or isinstance(annotated, Mapping) else {"*": annotated}
+
+    @field_validator("training", "validation", "test", mode="before")
+    @classmethod
+    def _bare_images(cls, items: Any) -> Any:
+        """The Decathlon lists test images by name alone."""
+        if not isinstance(items, list):
+            return items
+        return [{"image": item} if isinstance(item, str) else item for item in items]
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DatasetEntry:
+        inline = any(getattr(self, split) is not None for split in SPLITS)
+        given = [self.images is not None, self.listing is not None, inline]
+        if sum(given) != 1:
+            raise ValueError(
+                "give either `images` (a pattern of file names), or `list` (a file), or the lists `training`, "
+                "`validation`, `test` themselves"
+            )
+        if self.labels is not None and self.images is None:
+            raise ValueError("`labels` is a pattern of file names and needs `images`, a pattern too")
+        if self.images is not None and self.labels is None and (self.values is not None or self.annotated is not None):
+            raise ValueError("`values` and `annotated` tell of labels, but `labels`, a pattern too, is missing")
+        return self
+
+
+class DatalistDocument(Strict):
+    """The whole file: the classes of the model, and data sets that merge by class name."""
+
+    classes: list[Text] = Field(min_length=2)
+    unions: dict[Text, list[Text]] = {}
+    datasets: dict[Text, DatasetEntry] = Field(min_length=1)
+    split: Annotated[list[float], BeforeValidator(_proportions)] = [60, 20, 20]
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _names(self) -> DatalistDocument:
+        names = [*self.classes, *self.unions]
+        folded = [name.casefold() for name in names]
+        for name in names:
+            if name != name.strip():
+                raise ValueError(f"{name!r} is no name for a class or union: it has blanks around it")
+            if name.casefold() == UNLABELLED:
+                raise ValueError(f"{name!r} is no name for a class: it marks label values about which nothing is known")
+            if folded.count(name.casefold()) > 1:
+                raise ValueError(f"the name {name!r} is given twice among `classes` and `unions` (case does not count)")
+        if any(name.casefold() == "background" for name in self.classes[1:]):
+            raise ValueError("the background must be the first of `classes`: it is what surrounds everything")
+        for union, members in self.unions.items():
+            for member in members:
+                if member not in self.classes:
+                    raise ValueError(f"union {union!r}: {unknown_name(member, self.classes)}")
+            if len(set(members)) < 2 or len(set(members)) == len(self.classes):
+                raise ValueError(f"union {union!r} needs at least two classes, and not all of them")
+        return self
+
+
+def misspelt(key: str, entries: Iterable[str]) -> str | None:
+    """The entry that an unknown one looks like, where unknown ones are allowed: it would be missed in silence."""
+    close = get_close_matches(key.casefold(), entries, n=1, cutoff=0.8)
+    return close[0] if close else "annotated" if key.casefold().startswith("annotati") else None
+
+
+def unknown_name(name: object, known: Iterable[str]) -> str:
+    """Say that a name is unknown, which ones are known, and which one is probably meant."""
+    known = list(known)
+    by_case = {other.casefold(): other for other in known}
+    close = get_close_matches(str(name).casefold(), list(by_case), n=1)
+    meant = f"; do you mean {by_case[close[0]]!r}?" if close else ""
+    return f"{name!r} is unknown, known are {', '.join(known)}{meant}"
+
+
+def read_file(path: str | Path) -> dict[str, Any]:
+    """
+    Read a YAML or JSON file that holds one mapping.
+
+    Raises:
+        DataError: when it cannot be read, is no mapping, or gives a key twice.
+    """
+    path = Path(path)
+    is_json = path.suffix.lower() == ".json"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is no text in UTF-8. Give a YAML or JSON file.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot be read ({reason}). Check the name of the file.") from error
+    try:
+        content = json.loads(text, object_pairs_hook=_unique_pairs) if is_json else yaml.load(text, Loader=_Loader)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: is no JSON ({error.msg}). Mend this line.") from error
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        hint = ": use blanks instead of the tab" if "'\\t'" in str(error.problem) else ""
+        raise DataError(f"{path}{line}: is no YAML ({_one_line(error.problem)}). Mend this line{hint}.") from error
+    except RecursionError as error:
+        raise DataError(
+            f"{path}: its entries are nested too deeply. See docs/reference/datalist_file.md for its form."
+        ) from error
+    except Exception as error:  # the parsers raise whatever they like for values that are no values
+        kind = "JSON" if is_json else "YAML"
+        raise DataError(
+            f"{path}: is no {kind} ({_one_line(error)}). See docs/reference/datalist_file.md for its form."
+        ) from error
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{path}: holds no entries like `classes: [...]`. The form: docs/reference/datalist_file.md."
+        )
+    return content
+
+
+def parse_document(content: Mapping[str, Any], name: str | Path) -> DatalistDocument:
+    """
+    Check the content of a file against its form.
+
+    Args:
+        content: the file's content.
+        name: the file's name, for messages.
+
+    Raises:
+        DataError: that names the entry, the value and what is expected.
+    """
+    try:
+        return DatalistDocument.model_validate(dict(content))
+    except ValidationError as error:
+        raise DataError(
+            f"{name}: {describe_mistake(error)}. See docs/reference/datalist_file.md for the form of the file."
+        ) from error
+
+
+EXPECTED = {
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list, like [a, b]",
+    "dict_type": "must hold entries, like {name: ...}",
+    "model_type": "must hold entries, like {name: ...}",
+    "string_too_short": "is empty",
+    "too_short": "has too few entries",
+    "greater_than_equal": "must not be negative",
+    "recursion_loop": "holds itself",
+}
+"""What pydantic expected, by its type of error, in words of the file."""
+
+
+def describe_mistake(error: ValidationError) -> str:
+    """The first mistake that pydantic found, in words of the file."""
+    first = error.errors()[0]
+    kind, found = first["type"], first["input"]
+    place = _place(first["loc"])
+    if kind == "extra_forbidden":
+        model = DatasetEntry if len(first["loc"]) > 1 else DatalistDocument
+        entries = [field.alias or key for key, field in model.model_fields.items()]
+        return f"{place}: the entry {unknown_name(first['loc'][-1], entries)}"
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind == "value_error":
+        message = _one_line(first["ctx"]["error"])
+    elif found is None:
+        message = "is left empty; fill it in or leave it out"
+    else:
+        message = EXPECTED.get(kind, first["msg"].replace("Input should be", "must be"))
+        if isinstance(found, (str, int, float)):
+            message += f", got {short(found)}"
+        if kind == "string_type" and isinstance(found, (int, float)):
+            message += "; put it in quotes if it is a name"
+    return f"{place}: {message}" if place else message
+
+
+def _place(location: Iterable[str | int]) -> str:
+    """The place of a mistake, like `datasets.north.training[0].image`; the tags of pydantic's unions are left out."""
+    place = ""
+    for part in location:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif part != "*" and not re.search(r"\[|^(str|int|constrained-\w+)$", part):
+            place += f".{part}" if place else part
+    return f"`{_one_line(place)}`" if place else ""
+
+
+def _one_line(message: object) -> str:
+    line = " ".join(str(message).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key {key!r} is given twice")
+        result[key] = value
+    return result
+
+
+class _Loader(yaml.SafeLoader):
+    """
+    YAML in which a key given twice is a mistake, and only what looks like a number, true or false is one.
+
+    PyYAML would keep the last of two keys in silence, and read ``no`` as false, ``010`` as 8, ``12:30`` as 750.
+    """
+
+    yaml_implicit_resolvers = {}
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    problem = f"the key {key.value!r} is given twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen.add((key.tag, key.value))
+        return node
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), list(_first))

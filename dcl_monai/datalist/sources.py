@@ -1,0 +1,275 @@
+"""The images of a data set: found by patterns of file names, or taken from a list."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dcl_monai.utils import DataError
+
+from .items import annotations_of
+from .schema import RESERVED, DatalistDocument, DatasetEntry, ItemEntry, describe_mistake, misspelt, read_file
+from .splits import SPLITS
+
+__all__ = ["decathlon_entry", "list_items", "merge_annotations"]
+
+logger = logging.getLogger(__name__)
+
+EXTENSIONS = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
+LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "numTraining", "numTest")
+"""Entries of a Decathlon-style list that nothing else may look like."""
+
+
+def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tuple[list[dict[str, Any]], DatasetEntry]:
+    """
+    List the images of a data set.
+
+    Args:
+        name: its name.
+        entry: its description.
+        folder: folder that the description's paths are relative to.
+        where: place in the user's file, for messages.
+
+    Returns:
+        items with ``image``, ``subject``, ``dataset``, ``case``, ``split`` (``None`` where the subjects are still to be
+        divided) and, where there is one, ``label`` and ``annotated`` as the user gave it; and the description, with
+        what the list adds to it.
+
+    Raises:
+        DataError: when a folder or file is missing.
+    """
+    root = path_below(folder, entry.folder)
+    if not os.path.isdir(root):
+        raise DataError(f"{where}, `folder`: {root} is no folder. Paths are relative to the file that names them.")
+    if entry.images is not None:
+        items = list(_by_pattern(entry, root, where))
+    else:
+        if entry.listing is not None:
+            path = Path(path_below(root, entry.listing))
+            entry, root = read_listing(entry, path, where), str(path.parent)
+        items = list(_by_list(entry, root, where))
+    if not items:
+        there = ", ".join(sorted(os.listdir(root))[:3]) or "nothing"
+        raise DataError(
+            f"{where}: no image is found in {root} by {entry.images!r}; there is {there}. Correct one of both."
+        )
+    # Names are relative to the data, wherever it lies: to its folder, unless some images are elsewhere.
+    if not all(Path(item["image"]).is_relative_to(root) for item in items):
+        root = os.path.commonpath([os.path.dirname(item["image"]) for item in items])
+    for item in items:
+        if re.search(r"[\x00-\x1f\ud800-\udfff]", item["image"] + item.get("label", "")):
+            raise DataError(f"{where}: {item['image']!r} or its label has an odd file name. Rename it.")
+        if "label" in item and os.path.realpath(item["image"]) == os.path.realpath(item["label"]):
+            raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of both.")
+        item["case"] = case_name(item["image"], root)
+        item.setdefault("subject", item["case"])
+        item["dataset"] = name
+    return items, entry
+
+
+def path_below(folder: str | Path, path: str) -> str:
+    """A path of the user's file, which is relative to ``folder`` unless it is absolute."""
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
+
+
+def read_listing(entry: DatasetEntry, path: Path, where: str) -> DatasetEntry:
+    """Complete a description by the Decathlon-style list that it names; what the description says comes first."""
+    try:
+        listed = DatasetEntry.model_validate(decathlon_entry(read_file(path), path))
+    except ValidationError as error:
+        raise DataError(f"{path}, list of {where}: {describe_mistake(error)}. Correct the list.") from error
+    said = {key: getattr(entry, key) for key in ("values", "annotated", "split")}
+    return listed.model_copy(update={key: value for key, value in said.items() if value is not None})
+
+
+def decathlon_entry(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
+    """
+    Bring a Decathlon-style list (``training``, ``labels``, ``annotated``, ...) into the form of a data set.
+
+    Raises:
+        DataError: when ``labels`` are not as the Decathlon has them, or an entry is misspelt.
+    """
+    for key in content:
+        meant = None if key in LIST_ENTRIES else misspelt(str(key), LIST_ENTRIES)
+        if meant:
+            raise DataError(f"{name}: {key!r} is unknown; do you mean {meant!r}? Correct it or take it out.")
+    entry = {key: content[key] for key in SPLITS if content.get(key)}
+    entry |= {key: content[key] for key in ("values", "annotated") if key in content}
+    labels = content.get("labels")
+    if isinstance(labels, Mapping) and "values" not in entry:
+        if not all(re.fullmatch(r"[0-9]{1,18}", str(value)) for value in labels):
+            raise DataError(
+                f"{name}: `labels` must read value: name, as the Decathlon has it. An nnU-Net dataset.json is turned "
+                "into a datalist by `python -m dcl_monai convert nnunet`."
+            )
+        if len({int(value) for value in labels}) < len(labels):
+            raise DataError(f"{name}, `labels`: a label value is given twice. Take one out.")
+        entry["values"] = {int(value): labels[value] for value in sorted(labels, key=int)}
+    return entry
+
+
+def case_name(image: str, root: str) -> str:
+    """Path of an image within its data set, without extension."""
+    relative = Path(os.path.relpath(image, root)).as_posix()
+    return next((relative[: -len(end)] for end in EXTENSIONS if relative.lower().endswith(end)), relative)
+
+
+def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str, Any]]:
+    """Find images by a pattern like ``{subject}/frame{frame}.nii.gz``, and their labels by the same fields."""
+    assert entry.images is not None
+    images = Pattern(entry.images, f"{where}, `images`")
+    if images.fields and "subject" not in images.fields:
+        raise DataError(
+            f"{where}, `images`: no field {{subject}} says whose image it is, so one person could stand in two splits. "
+            f"Name it, for example {entry.images.replace(images.fields[0], 'subject')}."
+        )
+    labels = Pattern(entry.labels, f"{where}, `labels`") if entry.labels is not None else None
+    if labels is not None:
+        unknown = [f"{{{field}}}" for field in labels.fields if field not in images.fields]
+        unknown += re.findall(r"[*?]", labels.text)
+        if unknown:
+            raise DataError(
+                f"{where}, `labels`: what {unknown[0]} stands for is not known from `images`. Name the parts that both "
+                "have in common by fields like {subject}, in both."
+            )
+    matches = images.matches(root)
+    label_of = {} if labels is None else {name: labels.fill(fields) for name, fields in matches.items()}
+    alone = [] if labels is None else sorted(set(labels.matches(root)) - set(label_of.values()) - set(matches))
+    if alone:
+        logger.warning(
+            f"{where}: {len(alone)} file(s) fit `labels` but belong to no image; the first is {alone[0]}, left out."
+        )
+    # A pattern of images may fit labels too ("_gt" read as part of a field): what is somebody's label is no image.
+    for name in sorted(set(matches) - set(label_of.values())):
+        fields = matches[name]
+        item: dict[str, Any] = {"image": os.path.normpath(os.path.join(root, name)), **fields}
+        item["split"] = entry.split if isinstance(entry.split, str) else None
+        if labels is not None:
+            label = os.path.normpath(os.path.join(root, label_of[name]))
+            if os.path.exists(label):
+                item["label"] = label
+            elif labels.expression.fullmatch(name):
+                raise DataError(
+                    f"{item['image']}: looks like a label, by `labels` of {where}, but its image is missing. Add it or "
+                    "take the label out."
+                )
+            elif not entry.allow_missing_labels:
+                raise DataError(
+                    f"{label}: no such file, though {item['image']} should have this label. Correct `labels` of "
+                    f"{where}, or set allow_missing_labels: true to use the image as one of which nothing is known."
+                )
+        yield item
+
+
+def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str, Any]]:
+    """Take images from lists; where there is but a training list, the subjects are divided later."""
+    lists: dict[str, list[ItemEntry]] = {split: getattr(entry, split) or [] for split in SPLITS}
+    # The Decathlon's own test images have no public labels: nothing can be measured on them.
+    only_training = not lists["validation"] and not any(item.label for item in lists["test"])
+    if only_training:
+        lists["test"] = []
+    elif isinstance(entry.split, list):
+        raise DataError(
+            f"{where}, `split`: {entry.split} cannot be, since there are lists of training, validation and test "
+            "images. Leave `split` out, or merge the lists into `training`."
+        )
+    for split, listed in lists.items():
+        for item in listed:
+            fields = item.model_dump(exclude_none=True)
+            for key in ("image", "label"):
+                if key in fields:
+                    fields[key] = path_below(root, fields[key])
+                    if not os.path.exists(fields[key]):
+                        raise DataError(f"{fields[key]}: no such file, though {where} lists it as {key}. Correct it.")
+            fields["split"] = entry.split if isinstance(entry.split, str) else None if only_training else split
+            yield fields
+
+
+class Pattern:
+    """
+    A path with fields in braces, each of which stands for some text without a slash.
+
+    Args:
+        text: the pattern; a field that stands in it twice has the same text at both places.
+        where: place in the user's file, for messages.
+    """
+
+    def __init__(self, text: str, where: str) -> None:
+        self.text = os.path.normpath(text)
+        parts = re.split(r"\{(.*?)\}", self.text)
+        self.fields = list(dict.fromkeys(parts[1::2]))
+        braces = any("{" in part or "}" in part for part in parts[::2])
+        if braces or os.path.isabs(text) or not all(field.isidentifier() for field in self.fields):
+            raise DataError(
+                f"{where}: {text!r} is no pattern. Write a path relative to `folder` with fields in braces, like "
+                "imagesTr/{subject}.nii.gz."
+            )
+        for field in self.fields:
+            if field in RESERVED or (field != "subject" and misspelt(field, ItemEntry.model_fields)):
+                raise DataError(
+                    f"{where}: {{{field}}} cannot be a field, as the word is taken or looks like one that is. Rename "
+                    "it; {subject} says who it is."
+                )
+        wildcards = {r"\*\*/": r"(?:[^/]+/)*", r"\*": r"[^/]*", r"\?": r"[^/]"}
+        expression, seen = "", set()
+        for index, part in enumerate(parts):
+            if index % 2 == 0:
+                expression += re.sub(r"\\\*\\\*/|\\\*|\\\?", lambda found: wildcards[found[0]], re.escape(part))
+            else:
+                expression += f"(?P={part})" if part in seen else f"(?P<{part}>[^/]+)"
+                seen.add(part)
+        self.expression = re.compile(expression)
+
+    def matches(self, root: str) -> dict[str, dict[str, str]]:
+        """Files (or folders, for DICOM series) below ``root`` that fit, and the texts of the fields."""
+        found = glob(re.sub(r"\{.*?\}", "*", self.text.replace("[", "[[]")), root_dir=root, recursive=True)
+        matches = ((name, self.expression.fullmatch(Path(name).as_posix())) for name in found)
+        return {name: match.groupdict() for name, match in matches if match}
+
+    def fill(self, fields: Mapping[str, str]) -> str:
+        """The path in which every field has its text."""
+        return self.text.format(**fields)
+
+
+def merge_annotations(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """
+    Bring several annotations of one image together in one item.
+
+    Raises:
+        DataError: when the same image stands in two splits or is of two subjects, or an entry is given twice.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for item in items:
+        image = os.path.realpath(item["image"])
+        if image not in merged:
+            merged[image] = dict(item)
+            continue
+        first = merged[image]
+        both = f"(data sets {first['dataset']!r} and {item['dataset']!r})"
+        if first["split"] != item["split"]:
+            splits = " and ".join(other["split"] or "to be divided" for other in (first, item))
+            raise DataError(f"{item['image']}: stands in two splits, {splits} {both}. Choose one.")
+        if first["dataset"] == item["dataset"] and first["subject"] != item["subject"]:
+            subjects = f"{first['subject']!r} and {item['subject']!r}"
+            raise DataError(f"{item['image']}: is listed twice, of subjects {subjects}. Choose one.")
+        annotations = annotations_of(first)
+        new = {key: item[key] for key in ("label", "values", "unlabelled", "annotated") if key in item}
+        if annotations and not new:
+            continue
+        said = {key: new[key] for key in new if key != "label"}
+        if not new or any(
+            os.path.samefile(other["label"], new["label"]) and said.items() <= other.items() for other in annotations
+        ):
+            raise DataError(f"{item['image']}: is listed twice with the same label {both}. Take one entry out.")
+        if annotations:
+            first.setdefault("further_labels", []).append(new)
+        else:
+            first.update(new)
+    return list(merged.values())

@@ -1,0 +1,226 @@
+"""The one writer and reader of model files.
+
+A file is read as if a stranger had sent it: no code is run, and what does not fit is said in one line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import save_atomic
+
+from .dclnet import DCLNet
+
+__all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weights", "save_model"]
+
+BANK = ("bank.images", "bank.masks", "bank.valid", "bank.descriptors")
+
+
+def save_model(state: Mapping[str, torch.Tensor], settings: Mapping[str, Any], path: str | Path) -> None:
+    """
+    Write a model file, in one step: a server never reads half of it.
+
+    Args:
+        state: state dict of a :class:`~dcl_monai.networks.DCLNet`, with its conditional bank.
+        settings: what inference needs to know, see :func:`load_model`.
+        path: the file.
+    """
+    save_atomic({"model": dict(state), "settings": dict(settings)}, path)
+
+
+def load_model(path: str | Path) -> dict[str, Any]:
+    """
+    Read a model file.
+
+    Args:
+        path: file with the weights of a :class:`~dcl_monai.networks.DCLNet` under the key ``model``, as the bundles
+            write it; a plain state dict is taken, too.
+
+    Returns:
+        ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size``, ``intensity``
+        (``clip``, ``mean`` and ``std``, or ``None``; older models have none), ``single_parts`` (the classes of which
+        the largest part alone is kept; may be missing) and ``network``, the arguments of
+        :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
+
+    Raises:
+        DataError: when the file is missing, damaged, or holds anything but tensors and plain settings.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such model. Train one first, or set --model_file to another.")
+    try:
+        with zipfile.ZipFile(path) as archive:  # torch itself does not look at the checksums
+            if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+                raise ValueError("more is packed into it than it is large")  # torch does not pack weights
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise ValueError(f"wrong checksum of {damaged}")
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file makes torch raise whatever it likes
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise DataError(
+            f"{path}: cannot be read as a model ({reason[:120]}). It is damaged or no file of weights: copy it anew."
+        ) from error
+    if isinstance(content, Mapping) and "model" not in content:
+        content = {"model": content}
+    state = content.get("model") if isinstance(content, Mapping) else None
+    settings = content.get("settings", {}) if isinstance(content, Mapping) else None
+    if not (isinstance(state, Mapping) and state and all(isinstance(v, torch.Tensor) for v in state.values())):
+        raise DataError(f"{path}: holds no weights under the key 'model'. Set --model_file to a model of this project.")
+    size = path.stat().st_size
+    for name, value in state.items():
+        if value.numel() * value.element_size() > size:  # strides of zero: a few bytes that claim to be gigabytes
+            raise DataError(f"{path}: {name} claims to be larger than the file. It was tampered with: copy it anew.")
+        if value.is_floating_point() and not value.isfinite().all():
+            raise DataError(f"{path}: {name} holds values that are not finite. Use a model that trained well.")
+    return {"model": dict(state), "settings": _checked_settings(settings, path)}
+
+
+def check_model(model_file: str | Path) -> None:
+    """
+    Raise a :class:`~dcl_monai.utils.DataError` if there is a model file and it is damaged.
+
+    Bundles call it first, since their configuration takes settings out of the file.
+    """
+    if Path(model_file).is_file():
+        load_model(model_file)
+
+
+def load_weights(network: DCLNet, content: Mapping[str, Any], path: str | Path) -> DCLNet:
+    """
+    Load weights and conditional bank into a network.
+
+    Args:
+        network: the network.
+        content: the content of the file, see :func:`load_model`.
+        path: the file, for messages.
+
+    Returns:
+        the network.
+
+    Raises:
+        DataError: when the weights belong to another network, or a conditional network has no bank.
+    """
+    state = content["model"]
+    expected, found = _weight_shapes(network.state_dict()), _weight_shapes(state)
+    different = [name for name in dict.fromkeys([*expected, *found]) if expected.get(name) != found.get(name)]
+    if different:
+        name, bank = different[0], state.get("bank.images", torch.zeros(0))
+        held = f"a conditional model of {len(bank)} classes" if bank.dim() > 4 else "a model without conditions"
+        kind = "conditional" if network.conditional else "unconditional"
+        raise DataError(
+            f"{path}: does not fit the {kind} network of {network.num_classes} classes: {name} is "
+            f"{found.get(name, 'missing')} in the file and {expected.get(name, 'missing')} in the network. The file "
+            f"seems to hold {held}: set --num_classes, --conditional and network_def as in its training."
+        )
+    if network.conditional:
+        _check_bank(state, network.num_classes, path)
+    network.load_state_dict(state, strict=False)
+    return network
+
+
+def load_trained(network: DCLNet, path: str | Path, classes: Sequence[str]) -> DCLNet:
+    """
+    Load a model file into the network that a training configuration describes, for data of these classes.
+
+    Args:
+        network: the network.
+        path: the file, see :func:`load_model`.
+        classes: names of the data's classes, background first.
+
+    Returns:
+        the network.
+
+    Raises:
+        DataError: when the file cannot be used, or was trained for other classes.
+    """
+    content = load_model(path)
+    trained = content["settings"].get("classes", list(classes))
+    if trained != list(classes):
+        raise DataError(
+            f"{path}: draws {', '.join(trained)}, but the data has {', '.join(classes)}. Evaluate it on data with its "
+            "classes, by the same names in the same order."
+        )
+    return load_weights(network, content, path)
+
+
+def bank_sizes(network: DCLNet, classes: Sequence[str]) -> dict[str, int]:
+    """Number of images that the bank of a network holds for each class; nothing for an unconditional network."""
+    if not network.conditional:
+        return {}
+    return dict(zip(classes, network.bank.valid.sum(dim=1).tolist(), strict=True))
+
+
+def _weight_shapes(state: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """Shapes of all but the bank, which is as large as it likes."""
+    return {name: tuple(value.shape) for name, value in state.items() if name not in BANK}
+
+
+def _check_bank(state: Mapping[str, torch.Tensor], num_classes: int, path: str | Path) -> None:
+    images, masks, valid, descriptors = (state.get(name, torch.zeros(0)) for name in BANK)
+    if images.dim() < 5 or not valid.any():
+        raise DataError(
+            f"{path}: carries no conditional bank, without which the network cannot run. Give it one: "
+            "python -m dcl_monai bank."
+        )
+    places = images.shape[:2]
+    fits = masks.shape == places + images.shape[3:] and valid.shape == places and descriptors.shape[:2] == places
+    if not fits or len(images) != num_classes or valid.dtype != torch.bool:
+        raise DataError(f"{path}: its conditional bank does not fit together. Make it anew: python -m dcl_monai bank.")
+
+
+def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
+    """Settings are read by a configuration: lists of words and numbers where those are expected."""
+    if settings == {}:
+        return {}
+    kinds: dict[str, Any] = {"classes": str, "pixdim": (int, float), "spatial_size": int}
+    if (
+        isinstance(settings, Mapping)
+        and all(isinstance(settings.get(name), list) for name in kinds)
+        and all(isinstance(value, kind) for name, kind in kinds.items() for value in settings[name])
+        and isinstance(settings.get("network"), Mapping)
+        and _is_intensity(settings.get("intensity"))
+        and isinstance(settings.get("single_parts", []), list)
+        and all(name in settings["classes"][1:] for name in settings.get("single_parts", []))
+        and settings["network"].get("num_classes") == len(settings["classes"])
+        and _is_harmless(settings["network"])
+    ):
+        if "propagation" in settings["network"]:
+            raise DataError(
+                f"{path}: was trained by an earlier version of dcl-monai, whose networks compared conditions by "
+                "features (`propagation`), which is no more. Train it anew."
+            )
+        return dict(settings)
+    raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file anew.")
+
+
+def _is_intensity(value: Any) -> bool:
+    """Whether grey values can be scaled by these settings: ``None``, or ``clip``, ``mean`` and ``std``."""
+    if value is None:
+        return True
+    if not isinstance(value, Mapping) or set(value) != {"clip", "mean", "std"}:
+        return False
+    clip = value["clip"]
+    numbers = [*clip, value["mean"], value["std"]] if isinstance(clip, list) and len(clip) == 2 else [None]
+    if not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
+        return False
+    return bool(clip[0] < clip[1] and value["std"] > 0)
+
+
+def _is_harmless(value: Any) -> bool:
+    """Whether arguments of a network are numbers and names: no path and no address that it would load weights from."""
+    if isinstance(value, Mapping):
+        return all(_is_harmless([name, entry]) and "pretrained" not in str(name) for name, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_harmless, value))
+    if isinstance(value, str):
+        return re.fullmatch(r"\w*", value) is not None
+    return value is None or isinstance(value, (bool, int, float))

@@ -1,0 +1,69 @@
+"""Grey values as a network takes them: one setting for training, validation and test."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import torch
+from monai.config import KeysCollection
+from monai.transforms import MapTransform, NormalizeIntensity, ScaleIntensityRange, Transform
+
+__all__ = ["StandardizeIntensity", "StandardizeIntensityD", "StandardizeIntensityDict", "StandardizeIntensityd"]
+
+
+class StandardizeIntensity(Transform):
+    """
+    Bring grey values to mean 0 and standard deviation 1, by MONAI's own transforms.
+
+    Args:
+        intensity: ``clip`` (lowest and highest value), ``mean`` and ``std`` of a data set, by which all images are
+            clipped and scaled, as for CT; with ``None`` every channel is normalised by its own mean and deviation.
+
+    Example:
+        >>> ct = StandardizeIntensity({"clip": [-100.0, 300.0], "mean": 50.0, "std": 25.0})
+        >>> ct(torch.tensor([[-1000.0, 50.0, 75.0]])).tolist()
+        [[-6.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, intensity: Mapping[str, Any] | None = None) -> None:
+        self.scale: Transform
+        if intensity is None:
+            self.scale = NormalizeIntensity(channel_wise=True)
+        else:
+            (low, high), mean, std = intensity["clip"], intensity["mean"], intensity["std"]
+            self.scale = ScaleIntensityRange(low, high, (low - mean) / std, (high - mean) / std, clip=True)
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        """
+        Args:
+            image: grey values, C[HWD].
+        """
+        scaled: torch.Tensor = self.scale(image)
+        return scaled
+
+
+class StandardizeIntensityd(MapTransform):
+    """
+    Dictionary-based wrapper of :py:class:`dcl_monai.transforms.StandardizeIntensity`.
+
+    Args:
+        keys: keys of the images.
+        intensity: see :py:class:`dcl_monai.transforms.StandardizeIntensity`.
+        allow_missing_keys: don't raise if a key is missing.
+    """
+
+    def __init__(
+        self, keys: KeysCollection, intensity: Mapping[str, Any] | None = None, allow_missing_keys: bool = False
+    ) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.standardize = StandardizeIntensity(intensity)
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        d = dict(data)
+        for key in self.key_iterator(d):
+            d[key] = self.standardize(d[key])
+        return d
+
+
+StandardizeIntensityD = StandardizeIntensityDict = StandardizeIntensityd

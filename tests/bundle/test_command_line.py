@@ -1,0 +1,112 @@
+"""A misspelt id is an error with a suggestion, as the user sees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcl_monai.bundle.command_line import check_command_line, check_ids, options
+from dcl_monai.utils import DataError
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = "/somewhere/site-packages/monai/bundle/__main__.py"
+CONFIG = {
+    "batch_size": 8,
+    "network_def": {"compnet": {"_target_": "dcl_monai.networks.CompNet", "features": [4, 4]}},
+    "loss": {"_target_": "dcl_monai.losses.FillLoss", "num_classes": 4},
+    "train": {"trainer": {"_target_": "DCLTrainer", "amp": False}, "handlers": [{"seed": 0}]},
+    "device": "$torch.device('cpu')",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (["training", "--config_file", "bundles/acdc/train.json", "--bacth_size", "8"], "--batch_size"),
+        (
+            [
+                "evaluating",
+                "--config_file",
+                "['bundles/acdc/configs/train.json','bundles/acdc/configs/evaluate.json']",
+                "--model_fiel",
+                "x.pt",
+            ],
+            "--model_file",
+        ),
+        (["--config_file", "bundles/mmwhs/configs/inference.json", "--num_set=4"], "--num_sets"),
+    ],
+)
+def test_as_the_user_sees_it(words, suggestion):
+    line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", *words]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert f"(did you mean {suggestion}?)" in error
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "batch_size",
+        "network_def#compnet#features",
+        "network_def#compnet#any_argument_of_the_backbone",
+        "network_def::compnet::features",
+        "loss#weight",
+        "train#trainer#amp",
+        "train#handlers#0#seed",
+        "+train#handlers",
+        "device",
+        "config_file",
+        "tracking",
+        "tracking_uri",
+    ],
+)
+def test_known(name):
+    check_ids([name], CONFIG, "train.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("bacth_size", "batch_size"),
+        ("loss#wieght", "loss#weight"),
+        ("train#trainr#amp", "train#trainer"),
+        ("network_def#compnet2#features", "network_def#compnet"),
+    ],
+)
+def test_unknown(name, suggestion):
+    with pytest.raises(DataError, match=f"train.json has no id '{name}' .did you mean --{suggestion}.."):
+        check_ids([name], CONFIG, "train.json")
+
+
+def test_nothing_alike():
+    with pytest.raises(DataError, match=r"has no id 'xyz'\. Correct"):
+        check_ids(["xyz"], CONFIG, "train.json")
+
+
+def test_options_as_fire_reads_them():
+    words = ["training", "--a-b", "1", "--c=[1, 2]", "--d", "--e", "-1", "-f", "x", "--", "--verbose"]
+    assert options(words) == {"a_b": 1, "c": [1, 2], "d": True, "e": -1, "f": "x"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["/usr/bin/monailabel", "start_server", "--app", "x"],
+        [PROGRAM, "ckpt_export", "--bacth_size", "8"],
+        [PROGRAM, "run", "training"],
+    ],
+)
+def test_other_programs_are_left_alone(words):
+    check_command_line(words)
+
+
+def test_settings_of_an_args_file(tmp_path):
+    (tmp_path / "config.json").write_text('{"batch_size": 8}')
+    (tmp_path / "args.json").write_text(f'{{"config_file": "{tmp_path}/config.json", "bacth_size": 4}}')
+    with pytest.raises(DataError, match="did you mean --batch_size"):
+        check_command_line([PROGRAM, "run", "--args_file", str(tmp_path / "args.json")])

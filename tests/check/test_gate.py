@@ -1,0 +1,61 @@
+"""Tests of the check that runs before a training: the first error is raised, warnings are logged."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dcl_monai.check import check_datalist
+from dcl_monai.utils import DataError
+
+
+def test_good_data_is_returned(datalist, caplog):
+    assert check_datalist(datalist, progress=False) is datalist
+    assert not caplog.records
+
+
+def test_minimal_items(datalist):
+    for split in ("training", "validation", "test"):
+        datalist[split] = [{key: item[key] for key in ("image", "label", "subject")} for item in datalist[split]]
+    assert check_datalist(datalist, progress=False) is datalist
+
+
+def test_no_progress_bar_without_a_terminal(datalist, capsys):
+    check_datalist(datalist)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+@pytest.mark.parametrize("split", ["training", "validation"])
+def test_empty_list(datalist, split):
+    datalist[split] = []
+    with pytest.raises(DataError, match=f"the {split} list is empty"):
+        check_datalist(datalist, progress=False)
+
+
+def test_one_may_train_without_a_test(datalist):
+    datalist["test"] = []
+    assert check_datalist(datalist, progress=False) is datalist
+
+
+@pytest.mark.parametrize(("number", "more"), [(1, ""), (3, " (and 2 more, see python -m dcl_monai check)")])
+def test_first_error_and_how_many_more(datalist, number, more):
+    for item in datalist["training"][:number]:
+        Path(item["label"]).unlink()
+    with pytest.raises(DataError) as error:
+        check_datalist(datalist, progress=False)
+    assert str(error.value).startswith(f"{datalist['training'][0]['label']}: cannot be read (")
+    assert str(error.value).endswith(f"Replace the file or take it off the list.{more}")
+
+
+def test_warnings_take_one_line(datalist, write_nifti, caplog):
+    for item in datalist["training"][:2]:
+        item["image"] = write_nifti(f"{item['case']}_flat.nii.gz", np.ones((8, 7, 3), np.float32))
+    with caplog.at_level(logging.WARNING):
+        assert check_datalist(datalist, progress=False) is datalist
+    assert len(caplog.messages) == 1
+    assert datalist["training"][0]["image"] in caplog.messages[0]
+    assert "and 1 more" in caplog.messages[0]

@@ -1,0 +1,179 @@
+"""A model file is read as if a stranger had sent it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+
+import pytest
+import torch
+
+from dcl_monai.networks import CompNet, DCLNet, check_model, load_model, load_trained, load_weights
+from dcl_monai.utils import DataError
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.mkdir, ("was-here",)
+
+
+def network(**change):
+    settings = {"num_classes": 3, "spatial_dims": 2, "features": [4, 4, 8, 8, 8, 4], "norm": "batch"} | change
+    return DCLNet(CompNet("BasicUNet", **settings))
+
+
+def test_what_training_writes(conditional_model, conditional_net):
+    content = load_model(conditional_model)
+    assert content["settings"]["classes"] == ["background", "MYO", "LV"]
+    other = DCLNet(CompNet.from_settings(content["settings"]["network"])).eval()
+    load_weights(other, content, conditional_model)
+    image = torch.randn(2, 1, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(other(image), conditional_net(image))
+
+
+def test_plain_state_dict(tmp_path, conditional_net):
+    torch.save(conditional_net.state_dict(), tmp_path / "model.pt")
+    content = load_model(tmp_path / "model.pt")
+    assert content["settings"] == {}
+    load_weights(network(), content, "model.pt")
+
+
+def test_evaluated_for_the_classes_it_was_trained_for(conditional_model, conditional_net):
+    loaded = load_trained(network(), conditional_model, ("background", "MYO", "LV"))
+    assert torch.equal(loaded.state_dict()["bank.images"], conditional_net.state_dict()["bank.images"])
+    for others in (["background", "LV", "MYO"], ["background", "MYO"]):
+        with pytest.raises(DataError, match=f"draws background, MYO, LV, but the data has {', '.join(others)}[.]"):
+            load_trained(network(), conditional_model, others)
+
+
+class TestDamaged:
+    def refused(self, path, word):
+        with pytest.raises(DataError, match=word) as raised:
+            check_model(path)
+        assert str(raised.value).startswith(str(path))
+        assert "\n" not in str(raised.value)
+
+    def test_missing(self, tmp_path):
+        check_model(tmp_path / "model.pt")
+        with pytest.raises(DataError, match="no such model"):
+            load_model(tmp_path / "model.pt")
+
+    @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
+    def test_truncated(self, conditional_model, keep):
+        content = conditional_model.read_bytes()
+        conditional_model.write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
+        self.refused(conditional_model, "cannot be read as a model")
+
+    def test_packed(self, conditional_model):
+        """A few kilobytes that would unpack to gigabytes."""
+        with zipfile.ZipFile(conditional_model, "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("conditional/data/999", bytes(10**7))
+        self.refused(conditional_model, "more is packed into it than it is large")
+
+    def test_one_bit_flipped(self, conditional_model):
+        content = bytearray(conditional_model.read_bytes())
+        content[len(content) // 2] ^= 1
+        conditional_model.write_bytes(content)
+        self.refused(conditional_model, "wrong checksum")
+
+    @pytest.mark.parametrize("where", ["model", "settings", "top"])
+    def test_code_is_not_run(self, tmp_path, monkeypatch, where):
+        monkeypatch.chdir(tmp_path)
+        content = {"model": {"weight": torch.zeros(1)}}
+        torch.save(Malicious() if where == "top" else content | {where: {"x": Malicious()}}, "model.pt")
+        self.refused("model.pt", "cannot be read as a model")
+        assert not (tmp_path / "was-here").exists()
+
+    def test_tensor_larger_than_the_file(self, tmp_path):
+        torch.save({"model": {"bank.images": torch.zeros(1).expand(10**6, 10**6)}}, tmp_path / "model.pt")
+        self.refused(tmp_path / "model.pt", "claims to be larger")
+
+    @pytest.mark.parametrize("content", [[1, 2], {"model": {}}, {"model": 3}, {"model": {"a": "b"}}, {"epoch": 3}])
+    def test_no_weights(self, tmp_path, content):
+        torch.save(content, tmp_path / "model.pt")
+        self.refused(tmp_path / "model.pt", "holds no weights")
+
+    def test_weights_that_are_no_numbers(self, tmp_path):
+        torch.save({"model": {"weight": torch.tensor([1.0, float("nan")])}}, tmp_path / "model.pt")
+        self.refused(tmp_path / "model.pt", "weight holds values that are not finite")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"pixdim": "1.8"},
+            {"classes": None},
+            {"classes": ["background"]},
+            {"spatial_size": [1.5]},
+            {"network": []},
+            {"single_parts": "LV"},
+            {"single_parts": [["LV"]]},
+            {"single_parts": ["background"]},
+            {"intensity": [0, 1]},
+            {"intensity": {"clip": [5, -5], "mean": 0.0, "std": 1.0}},
+            {"intensity": {"clip": [-5, 5], "mean": 0.0, "std": 0.0}},
+            {"intensity": {"clip": [-5, 5], "mean": float("nan"), "std": 1.0}},
+            {"intensity": {"clip": [-5, 5], "mean": "0", "std": 1.0}},
+        ],
+    )
+    def test_settings(self, conditional_model, change):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"] |= change
+        torch.save(content, conditional_model)
+        self.refused(conditional_model, "settings are damaged")
+
+    @pytest.mark.parametrize("intensity", [None, {"clip": [-5, 5.5], "mean": 0.0, "std": 1}])
+    def test_intensity_of_a_plan(self, conditional_model, intensity):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"]["intensity"] = intensity
+        torch.save(content, conditional_model)
+        assert load_model(conditional_model)["settings"]["intensity"] == intensity
+
+    def test_of_an_earlier_version(self, conditional_model):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"]["network"] |= {"propagation": 8}
+        torch.save(content, conditional_model)
+        self.refused(conditional_model, "was trained by an earlier version .* Train it anew")
+
+    @pytest.mark.parametrize(
+        "change", [{"pretrained": True}, {"pretrained_url": "evil"}, {"act": ["relu", {"file": "http://evil.org/x"}]}]
+    )
+    def test_network_that_would_load_something(self, conditional_model, change):
+        content = torch.load(conditional_model, weights_only=True)
+        content["settings"]["network"] |= change
+        torch.save(content, conditional_model)
+        self.refused(conditional_model, "settings are damaged")
+
+
+class TestOtherNetwork:
+    @pytest.mark.parametrize(
+        ("change", "word"),
+        [
+            ({"num_classes": 4}, "does not fit the conditional network of 4 classes"),
+            ({"conditional": False}, "does not fit the unconditional network of 3 classes"),
+            ({"features": [4, 4, 8, 8, 8, 8]}, "does not fit"),
+            ({"norm": "instance"}, "does not fit"),
+        ],
+    )
+    def test_says_what_differs(self, conditional_model, change, word):
+        with pytest.raises(DataError, match=word) as raised:
+            load_weights(network(**change), load_model(conditional_model), conditional_model)
+        assert "a conditional model of 3 classes" in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+    def test_unconditional_file(self, tmp_path):
+        torch.save({"model": network(conditional=False).state_dict()}, tmp_path / "model.pt")
+        with pytest.raises(DataError, match="a model without conditions"):
+            load_weights(network(), load_model(tmp_path / "model.pt"), "model.pt")
+
+    def test_no_bank(self, tmp_path):
+        torch.save({"model": network().state_dict()}, tmp_path / "model.pt")
+        with pytest.raises(DataError, match="carries no conditional bank"):
+            load_weights(network(), load_model(tmp_path / "model.pt"), "model.pt")
+
+    @pytest.mark.parametrize("name", ["images", "masks", "valid", "descriptors"])
+    def test_bank_that_does_not_fit_together(self, conditional_model, name):
+        content = load_model(conditional_model)
+        content["model"][f"bank.{name}"] = content["model"][f"bank.{name}"][:2]
+        with pytest.raises(DataError, match="bank does not fit together"):
+            load_weights(network(), content, conditional_model)
