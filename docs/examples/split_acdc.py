@@ -14,7 +14,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 
-from dcl_monai.data import acdc_items
+from dcl_monai.datalist import acdc_items
 
 RV, MYO = 1, 2  # of ACDC
 HOSPITALS = {
