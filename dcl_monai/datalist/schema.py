@@ -245,18 +245,12 @@ def read_file(path: str | Path) -> dict[str, Any]:
         hint = ": use blanks instead of the tab" if "'\\t'" in str(error.problem) else ""
         raise DataError(f"{path}{line}: is no YAML ({_one_line(error.problem)}). Mend this line{hint}.") from error
     except RecursionError as error:
-        raise DataError(
-            f"{path}: its entries are nested too deeply. See docs/reference/datalist_file.md for its form."
-        ) from error
+        raise DataError(f"{path}: its entries are nested too deeply. See docs/reference/datalist_file.md.") from error
     except Exception as error:  # the parsers raise whatever they like for values that are no values
         kind = "JSON" if is_json else "YAML"
-        raise DataError(
-            f"{path}: is no {kind} ({_one_line(error)}). See docs/reference/datalist_file.md for its form."
-        ) from error
+        raise DataError(f"{path}: is no {kind} ({_one_line(error)}). See docs/reference/datalist_file.md.") from error
     if not isinstance(content, dict):
-        raise DataError(
-            f"{path}: holds no entries like `classes: [...]`. The form: docs/reference/datalist_file.md."
-        )
+        raise DataError(f"{path}: holds no entries like `classes: [...]`. See docs/reference/datalist_file.md.")
     return content
 
 
@@ -274,9 +268,7 @@ def parse_document(content: Mapping[str, Any], name: str | Path) -> DatalistDocu
     try:
         return DatalistDocument.model_validate(dict(content))
     except ValidationError as error:
-        raise DataError(
-            f"{name}: {describe_mistake(error)}. See docs/reference/datalist_file.md for the form of the file."
-        ) from error
+        raise DataError(f"{name}: {describe_mistake(error)}. See docs/reference/datalist_file.md.") from error
 
 
 EXPECTED = {

@@ -47,7 +47,7 @@ class CompatibleLoss(nn.Module):
     Raises:
         ValueError: for a name that does not exist, or when there is no part at all.
 
-    Example:
+    Examples:
         >>> loss = CompatibleLoss(num_classes=4, combination="ce", averaging="balanced")
         >>> candidates = torch.ones(2, 4, 8, 8, dtype=torch.bool)   # nothing is known
         >>> float(loss(torch.randn(2, 4, 8, 8), candidates))

@@ -20,7 +20,7 @@ class LogProbabilities:
     Args:
         log: normalised log-probabilities, shape BN[HWD].
 
-    Example:
+    Examples:
         >>> p = LogProbabilities.of_classes(torch.tensor([[200.0, 0.0]]), num_classes=2)
         >>> p.log_not  # log(1 - p) stays finite where p rounds to 1
         tensor([[-200.,    0.]])

@@ -49,7 +49,7 @@ class CompNet(nn.Module):
     Raises:
         ValueError: when the backbone does not exist.
 
-    Example:
+    Examples:
         >>> net = CompNet("BasicUNet", num_classes=4, spatial_dims=2, features=(8, 8, 16, 16, 16, 8))
         >>> image, cond_image, cond_mask = torch.rand(2, 1, 20, 20), torch.rand(2, 4, 20, 20), torch.rand(2, 4, 20, 20)
         >>> net(image, cond_image, cond_mask).shape

@@ -25,7 +25,7 @@ class DCLNet(nn.Module):
         compnet: the network; in its unconditional form no bank is used.
         bank: the conditional bank; default: an empty one.
 
-    Example:
+    Examples:
         >>> net = DCLNet(CompNet("BasicUNet", num_classes=4, conditional=False, spatial_dims=2))
         >>> net.eval()(torch.rand(1, 1, 32, 32)).shape
         torch.Size([1, 4, 32, 32])

@@ -45,7 +45,7 @@ class EncodeCandidates(Transform):
     Raises:
         ValueError: when a class index is outside ``range(num_classes)``.
 
-    Example:
+    Examples:
         >>> encode = EncodeCandidates(num_classes=4)
         >>> label = encode(torch.tensor([[0, 1, 2, 3]]), annotated=[2])
         >>> [from_bits(bits) for bits in candidate_sets(label)], label.tolist()
@@ -108,7 +108,7 @@ class IntersectCandidates(Transform):
     """
     Merge two annotations of one image (two raters, two data sets): each voxel keeps the classes both allow.
 
-    Example:
+    Examples:
         >>> a = EncodeCandidates(3)(torch.tensor([[0, 1, 2]]), annotated=[1])
         >>> b = EncodeCandidates(3)(torch.tensor([[0, 1, 2]]), annotated=[2])
         >>> merged = IntersectCandidates()(a, b)

@@ -20,7 +20,7 @@ class StandardizeIntensity(Transform):
         intensity: ``clip`` (lowest and highest value), ``mean`` and ``std`` of a data set, by which all images are
             clipped and scaled, as for CT; with ``None`` every channel is normalised by its own mean and deviation.
 
-    Example:
+    Examples:
         >>> ct = StandardizeIntensity({"clip": [-100.0, 300.0], "mean": 50.0, "std": 25.0})
         >>> ct(torch.tensor([[-1000.0, 50.0, 75.0]])).tolist()
         [[-6.0, 0.0, 1.0]]

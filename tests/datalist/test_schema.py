@@ -45,7 +45,7 @@ def fails(change) -> str:
         parse(change)
     message = str(error.value)
     assert message.startswith("my.yaml: ")
-    assert message.endswith(". The form: docs/reference/datalist_file.md.")
+    assert message.endswith(". See docs/reference/datalist_file.md.")
     assert "\n" not in message
     assert not any(word in message for word in PYDANTIC)
     return message
