@@ -1,4 +1,4 @@
-"""Print the table of docs/results.md from the numbers of every patient.
+"""Print the table of docs/research/acdc_30_epochs.md from the numbers of every patient.
 
     python docs/results/table.py docs/results/acdc_longer.csv [--default dcl]
 
