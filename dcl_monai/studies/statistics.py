@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from scipy.stats import wilcoxon
+from scipy.stats import bootstrap, wilcoxon
 
 __all__ = ["Comparison", "Summary", "bootstrap_interval", "compare", "holm", "patient_means", "summarize"]
 
@@ -80,12 +80,17 @@ def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, f
         values: one value per patient.
         seed: seed of the resampling.
     """
-    data = np.asarray(values, dtype=float)
-    if len(data) < 2:
+    if len(values) < 2:
         return float("nan"), float("nan")
-    drawn = np.random.default_rng(seed).integers(len(data), size=(RESAMPLES, len(data)))
-    low, high = np.quantile(data[drawn].mean(1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    found = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=RESAMPLES,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
 def summarize(values: Sequence[float]) -> Summary:
