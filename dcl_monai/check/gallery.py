@@ -14,6 +14,7 @@ from monai.data.utils import affine_to_spacing
 from monai.transforms import LoadImaged, Orientationd
 
 from dcl_monai.candidates import candidate_sets, from_bits
+from dcl_monai.datalist.items import Item
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.visualize.overlays import COLOURS
@@ -69,7 +70,7 @@ def choose(records: Iterable[CaseRecord]) -> list[CaseRecord]:
     return chosen
 
 
-def draw_example(summary: Summary, record: CaseRecord, item: dict[str, Any]) -> Example:
+def draw_example(summary: Summary, record: CaseRecord, item: Item) -> Example:
     """Draw an item without label and with it, side by side."""
     chosen = take_slice(item, len(summary.classes))
     height, width = chosen.image.shape
@@ -119,7 +120,7 @@ class Slice:
     place: str
 
 
-def take_slice(item: dict[str, Any], num_classes: int) -> Slice:
+def take_slice(item: Item, num_classes: int) -> Slice:
     """Load an item and take the slice with the most known foreground."""
     loaded: Any = LoadCandidatesd("label", num_classes)(LoadImaged("image", ensure_channel_first=True)(item))
     spatial = loaded["image"].ndim - 1
@@ -162,6 +163,6 @@ def class_colour(index: int, num_classes: int) -> str:
     return to_hex(colormaps["gist_rainbow"]((index - 1) / (num_classes - 1)))
 
 
-def _items(summary: Summary) -> list[dict[str, Any]]:
+def _items(summary: Summary) -> list[Item]:
     """The items of the datalist in the order of the records."""
-    return [dict(item) for split in SPLITS for item in summary.datalist[split]]
+    return [item.copy() for split in SPLITS for item in summary.datalist[split]]

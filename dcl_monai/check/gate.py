@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
+from dcl_monai.datalist import Datalist
 from dcl_monai.utils import DataError
 
 from .problems import find_problems
@@ -16,7 +15,7 @@ __all__ = ["check_datalist"]
 logger = logging.getLogger(__name__)
 
 
-def check_datalist(datalist: Mapping[str, Any], progress: bool = True) -> Mapping[str, Any]:
+def check_datalist(datalist: Datalist, progress: bool = True) -> Datalist:
     """
     Read every image and label, raise if there is a mistake, and log in one line if something looks odd.
 
@@ -24,7 +23,7 @@ def check_datalist(datalist: Mapping[str, Any], progress: bool = True) -> Mappin
     tells everything that is found.
 
     Args:
-        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        datalist: the datalist.
         progress: whether to show a progress bar, if there is a terminal.
 
     Returns:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from dcl_monai.datalist import load_datalist, write_datalist
+from dcl_monai.datalist import Datalist, load_datalist, write_datalist
 from dcl_monai.datalist.items import annotations_of
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
@@ -21,14 +19,12 @@ logger = logging.getLogger(__name__)
 
 
 @on_first_rank
-def prepare_datalist(
-    datalist: str | Path | Mapping[str, Any], output: str | Path, allow_unlabelled: bool = False
-) -> dict[str, Any]:
+def prepare_datalist(datalist: str | Path | Datalist, output: str | Path, allow_unlabelled: bool = False) -> Datalist:
     """
     Load a datalist, look at every file of it, and write down what will be used.
 
     Args:
-        datalist: a user's file, or a datalist (see :mod:`dcl_monai.datalist.load`).
+        datalist: a user's file, or a datalist.
         output: file the datalist is written to; its hash is logged.
         allow_unlabelled: whether the method can use training images without any label.
 
@@ -39,7 +35,7 @@ def prepare_datalist(
         DataError: for every mistake in the list or its files, see :func:`~dcl_monai.check.check_datalist`; and for
             training images without a label, if the method cannot use them.
     """
-    loaded = load_datalist(datalist) if isinstance(datalist, (str, Path)) else dict(datalist)
+    loaded = load_datalist(datalist) if isinstance(datalist, (str, Path)) else datalist.copy()
     unlabelled = [item["image"] for item in loaded["training"] if not annotations_of(item)]
     if unlabelled and not allow_unlabelled:
         raise DataError(
@@ -47,9 +43,9 @@ def prepare_datalist(
             "(--dual true) and filling (--fill_weight 3) learn from such images: use one of them, or remove the images "
             "from the list."
         )
-    for split in ("validation", "test"):
-        # nothing can be measured on images without labels
-        loaded[split] = [item for item in loaded[split] if annotations_of(item)]
+    # nothing can be measured on images without labels
+    loaded["validation"] = [item for item in loaded["validation"] if annotations_of(item)]
+    loaded["test"] = [item for item in loaded["test"] if annotations_of(item)]
     check_datalist(loaded)
     digest = write_datalist(loaded, output)
     counts = ", ".join(f"{len({item['subject'] for item in loaded[split]})} {split}" for split in SPLITS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from dcl_monai.candidates import indistinct_classes
-from dcl_monai.datalist.items import item_sets, shown_classes
+from dcl_monai.datalist.items import Datalist, item_sets, shown_classes
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
@@ -24,12 +23,12 @@ VOLUME_RATIO, VOLUME_DEVIATIONS, VOLUME_CASES = 4.0, 6.0, 10
 logarithm), if the data set has so many cases."""
 
 
-def find_problems(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> list[Problem]:
+def find_problems(datalist: Datalist, records: Sequence[CaseRecord]) -> list[Problem]:
     """
     Find what is wrong with a datalist.
 
     Args:
-        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        datalist: the datalist.
         records: what its files hold, from :func:`inspect_datalist`.
 
     Returns:
@@ -51,9 +50,9 @@ def find_problems(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) ->
     return sorted(found, key=lambda problem: problem.severity != "error")
 
 
-def _empty_splits(datalist: Mapping[str, Any]) -> Iterator[Problem]:
-    for split in ("training", "validation"):  # one may train without a test
-        if not datalist[split]:
+def _empty_splits(datalist: Datalist) -> Iterator[Problem]:
+    for split, items in (("training", datalist["training"]), ("validation", datalist["validation"])):
+        if not items:  # one may train without a test
             yield Problem("error", "Empty list", f"the {split} list is empty: add images to it.")
 
 
@@ -91,7 +90,7 @@ def _duplicates(records: Sequence[CaseRecord]) -> Iterator[Problem]:
             )
 
 
-def _classes_never_shown(datalist: Mapping[str, Any]) -> Iterator[Problem]:
+def _classes_never_shown(datalist: Datalist) -> Iterator[Problem]:
     classes = datalist["classes"]
     shown = {j for item in datalist["training"] for j in shown_classes(item, len(classes))}
     told = {bits for item in datalist["training"] for bits in item_sets(item, len(classes))}
@@ -116,7 +115,7 @@ def _classes_never_shown(datalist: Mapping[str, Any]) -> Iterator[Problem]:
             )
 
 
-def _validation_shows_nothing(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> Iterator[Problem]:
+def _validation_shows_nothing(datalist: Datalist, records: Sequence[CaseRecord]) -> Iterator[Problem]:
     classes, items = datalist["classes"], datalist["validation"]
     if not items:
         return
@@ -170,7 +169,7 @@ def _always_empty(classes: Sequence[str], records: Sequence[CaseRecord]) -> Iter
                 )
 
 
-def _too_few_conditions(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> Iterator[Problem]:
+def _too_few_conditions(datalist: Datalist, records: Sequence[CaseRecord]) -> Iterator[Problem]:
     shown = {j for item in datalist["training"] for j in shown_classes(item, len(datalist["classes"]))}
     training = [record for record in records if record.split == "training"]
     if any(State.UNREAD in record.states for record in training):

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import reduce
 from multiprocessing import get_context
 from operator import and_
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import nibabel as nib
 import numpy as np
 import torch
 from monai.data import MetaTensor
 from monai.data.utils import affine_to_spacing
-from monai.transforms import LoadImage
 from tqdm import tqdm
 
-from dcl_monai.candidates import all_classes, annotated_classes, from_bits
-from dcl_monai.datalist.items import annotation_table, annotations_of
+from dcl_monai.candidates import all_classes, annotated_classes
+from dcl_monai.datalist.items import Annotation, Datalist, Item, Split, annotation_table, annotations_of
 from dcl_monai.datalist.splits import SPLITS
-from dcl_monai.transforms.load import same_geometry
+from dcl_monai.transforms.files import (
+    contradiction,
+    count_values,
+    geometry_mistakes,
+    read_image,
+    read_label,
+    value_mistakes,
+)
 from dcl_monai.utils import DataError
 
 from .records import CaseRecord, FileRecord, Problem, State
@@ -37,28 +42,30 @@ CHUNK = 8
 """Images that a process is given at a time."""
 
 T = TypeVar("T")
-Job = tuple[Mapping[str, Any], int]
+Job = tuple[Item, int]
 """An item of a datalist, and the number of classes."""
+Files = tuple[str | tuple[str, str, str], ...]
+"""The files of an item: its image, and its labels with the meaning of their values."""
 
 
-def inspect_item(item: Mapping[str, Any], classes: Sequence[str], split: str = "training") -> CaseRecord:
+def inspect_item(item: Item, classes: Sequence[str], split: Split = "training") -> CaseRecord:
     """
     Read the files of one item.
 
     Args:
-        item: item of a datalist, see :mod:`dcl_monai.datalist.load`.
+        item: item of a datalist.
         classes: class names, background first.
         split: split that the item stands in.
     """
     return describe(item, read_files((item, len(classes))), classes, split)
 
 
-def inspect_datalist(datalist: Mapping[str, Any], workers: int = 1, progress: bool = True) -> list[CaseRecord]:
+def inspect_datalist(datalist: Datalist, workers: int = 1, progress: bool = True) -> list[CaseRecord]:
     """
     Read every file of a datalist once.
 
     Args:
-        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        datalist: the datalist.
         workers: processes that read, where there is enough to read for more than one. They are spawned: a script that
             asks for more than one needs the usual ``if __name__ == "__main__"``.
         progress: whether to show a progress bar, if there is a terminal.
@@ -70,8 +77,8 @@ def inspect_datalist(datalist: Mapping[str, Any], workers: int = 1, progress: bo
 
 
 def read_datalist(
-    datalist: Mapping[str, Any], read: Callable[[Job], T], workers: int = 1, progress: bool = True
-) -> dict[tuple[Any, ...], T]:
+    datalist: Datalist, read: Callable[[Job], T], workers: int = 1, progress: bool = True
+) -> dict[Files, T]:
     """Read every file of a datalist once, by ``read``, and return what it made of each by :func:`files_of`."""
     # An item may be listed several times, each time showing other classes: its files are read once.
     jobs = {files_of(item): (item, len(datalist["classes"])) for split in SPLITS for item in datalist[split]}
@@ -86,7 +93,7 @@ def read_datalist(
     return dict(zip(jobs, found, strict=True))
 
 
-def describe_all(datalist: Mapping[str, Any], files: Mapping[tuple[Any, ...], FileRecord]) -> list[CaseRecord]:
+def describe_all(datalist: Datalist, files: Mapping[Files, FileRecord]) -> list[CaseRecord]:
     """Say what every item shows, in the order of the datalist, given what the files hold by :func:`files_of`."""
     return [
         describe(item, files[files_of(item)], datalist["classes"], split)
@@ -95,7 +102,7 @@ def describe_all(datalist: Mapping[str, Any], files: Mapping[tuple[Any, ...], Fi
     ]
 
 
-def files_of(item: Mapping[str, Any]) -> tuple[Any, ...]:
+def files_of(item: Item) -> Files:
     """What decides the :class:`FileRecord` of an item."""
     labels = ((a["label"], str(a.get("values")), str(a.get("unlabelled"))) for a in annotations_of(item))
     return (item["image"], *labels)
@@ -132,13 +139,13 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
     """The same with the arrays: the image (C, H, W[, D]) and its labels (H, W[, D]), empty where they are unusable."""
     item, num_classes = job
     annotations = annotations_of(item)
-    names = {"image": item["image"], "labels": tuple(annotation["label"] for annotation in annotations)}
+    names = tuple(annotation["label"] for annotation in annotations)
     try:
-        image = load(item["image"])
+        image = read_image(item["image"])
     except DataError as error:
         # the label is looked at too, so that all mistakes are known at once
-        problems = [_error("File cannot be read", error), *_unreadable(names["labels"])]
-        return FileRecord(**names, problems=tuple(problems)), np.zeros(0), []
+        problems = [_error("File cannot be read", error), *_unreadable(names)]
+        return FileRecord(item["image"], names, problems=tuple(problems)), np.zeros(0), []
     affine = np.asarray(image.affine, dtype=float)
     pixels = np.ascontiguousarray(image.numpy())
     sizes = affine_to_spacing(affine, min(3, pixels.ndim - 1), float, suppress_zeros=False)
@@ -147,17 +154,18 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
     labels: list[np.ndarray] = []
     for annotation in annotations:
         try:
-            label = load(annotation["label"])
+            label = read_label(annotation["label"])
         except DataError as error:
             problems.append(_error("File cannot be read", error))
             continue
-        found = list(_label_problems(annotation, item["image"], image, label, num_classes))
+        found = _label_problems(annotation, image, label, num_classes)
         problems += found
         if not found:
             labels.append(label.numpy()[0])
     readable = not any(problem.severity == "error" for problem in problems)
     record = FileRecord(
-        **names,
+        item["image"],
+        names,
         shape=pixels.shape[1:],
         spacing=spacing,
         orientation="".join(code or "?" for code in nib.aff2axcodes(affine))[: len(spacing)],
@@ -169,46 +177,7 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
     return record, pixels, labels if readable else []
 
 
-def load(path: str) -> MetaTensor:
-    """Load an image or a label as (C, H, W[, D])."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            loaded = LoadImage(image_only=True, ensure_channel_first=True)(path)
-        if not loaded.numel():
-            raise ValueError(f"no voxels, its shape is {tuple(loaded.shape[1:])}")
-        if any("more than one DICOM series" in str(warning.message) for warning in caught):
-            raise ValueError("more than one DICOM series in the folder; keep the one that is meant")
-        return loaded
-    except Exception as error:  # the readers raise whatever they like
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
-        raise DataError(f"{path}: cannot be read ({reason}). Replace the file or take it off the list.") from error
-
-
-def count_values(labels: Sequence[np.ndarray], size: int) -> dict[tuple[int, ...], int]:
-    """
-    Count the voxels of every combination of values.
-
-    Args:
-        labels: label maps of one shape, one per annotation; there may be none.
-        size: number of voxels.
-    """
-    if not labels:
-        return {(): size}
-    values = [np.unique(label) for label in labels]
-    if len(labels) == 1:
-        joint, counts = np.arange(len(values[0])), np.unique(labels[0], return_counts=True)[1]
-    else:
-        places = [np.searchsorted(found, label).ravel() for found, label in zip(values, labels, strict=True)]
-        joint, counts = np.unique(np.ravel_multi_index(places, [len(found) for found in values]), return_counts=True)
-    combined = zip(*np.unravel_index(joint, [len(found) for found in values]), strict=True)
-    return {
-        tuple(int(found[place]) for found, place in zip(values, combination, strict=True)): int(count)
-        for combination, count in zip(combined, counts, strict=True)
-    }
-
-
-def describe(item: Mapping[str, Any], files: FileRecord, classes: Sequence[str], split: str) -> CaseRecord:
+def describe(item: Item, files: FileRecord, classes: Sequence[str], split: Split) -> CaseRecord:
     """Say what an item shows, given what its files hold."""
     sets, problems = candidate_counts(item, files, classes)
     seen = [sets.get(1 << j, 0) for j in range(len(classes))]
@@ -238,27 +207,17 @@ def describe(item: Mapping[str, Any], files: FileRecord, classes: Sequence[str],
 
 
 def candidate_counts(
-    item: Mapping[str, Any], files: FileRecord, classes: Sequence[str]
+    item: Item, files: FileRecord, classes: Sequence[str]
 ) -> tuple[dict[int, int], tuple[Problem, ...]]:
     """Count the voxels of every candidate set, and find the voxels whose annotations contradict each other."""
     tables = [annotation_table(annotation, len(classes)) for annotation in annotations_of(item)]
     sets: dict[int, int] = {}
-    conflicts: list[list[int]] = []
     for values, count in files.voxels.items():
-        told = [table[value] for table, value in zip(tables, values, strict=True)]
+        told = (table[value] for table, value in zip(tables, values, strict=True))
         bits = reduce(and_, told, all_classes(len(classes)))
         sets[bits] = sets.get(bits, 0) + count
-        if not bits:
-            conflicts.append(told)
-    if not conflicts:
-        return sets, ()
-    words = [" or ".join(classes[j] for j in from_bits(bits)) for bits in conflicts[0]]
-    said = "; ".join(f"{name} says {word}" for name, word in zip(files.labels, words, strict=True))
-    message = (
-        f"{item['image']}: its annotations contradict each other in {sets[0]} voxel(s): {said}. Correct one of them or "
-        "take it off the list."
-    )
-    return sets, (Problem("error", "Annotations contradict each other", message),)
+    mistake = contradiction(item["image"], files.labels, files.voxels, tables, classes)
+    return sets, () if mistake is None else (Problem("error", *mistake),)
 
 
 def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> Iterable[Problem]:
@@ -288,45 +247,20 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
         )
 
 
-def _label_problems(
-    annotation: Mapping[str, Any], image_name: str, image: MetaTensor, label: MetaTensor, num_classes: int
-) -> Iterable[Problem]:
-    """Check a label (1, H, W[, D]) of an image (C, H, W[, D])."""
+def _label_problems(annotation: Annotation, image: MetaTensor, label: MetaTensor, num_classes: int) -> list[Problem]:
+    """Check a label (1, H, W[, D]) of an image (C, H, W[, D]), as the loader does."""
     name = annotation["label"]
-    if len(label) > 1 or label.ndim > 4:
-        yield _error(
-            "Several frames or channels",
-            f"{name}: this label has shape {tuple(label.shape)}, but one value per voxel is needed. Save it as one "
-            "label map.",
-        )
-        return
-    geometry = same_geometry(image, label)
-    if geometry:
-        yield _error("Image and label differ in geometry", f"{name} (label of {image_name}): {geometry}")
-    raw = label.numpy()
-    if not (np.isfinite(raw).all() and np.array_equal(raw, np.rint(raw))):
-        yield _error(
-            "Label that holds no whole numbers",
-            f"{name}: holds values like {raw[(raw != np.rint(raw)) | ~np.isfinite(raw)][0]:g}, but label values must "
-            "be whole numbers; is this an image or a probability map? Correct the list.",
-        )
-        return
-    found, counts = np.unique(raw, return_counts=True)
-    known = annotation_table(annotation, num_classes)
-    unknown = {int(value): int(count) for value, count in zip(found, counts, strict=True) if int(value) not in known}
-    if unknown:
-        shown = ", ".join(map(str, list(unknown)[:10])) + (", ..." if len(unknown) > 10 else "")
-        yield _error(
-            "Label value without a meaning",
-            f"{name}: label value(s) [{shown}] in {sum(unknown.values())} voxel(s) have no meaning; known values are "
-            f"{sorted(known)}. Correct the file, or say in `values` of the data set what they stand for.",
-        )
+    mistakes = list(geometry_mistakes(name, label, image))
+    if label.ndim <= 4 and len(label) == 1:  # channels are no label values
+        found = np.unique(label.numpy(), return_counts=True)
+        mistakes += value_mistakes(name, *found, annotation_table(annotation, num_classes))
+    return [Problem("error", *mistake) for mistake in mistakes]
 
 
 def _unreadable(paths: Iterable[str]) -> Iterator[Problem]:
     for path in paths:
         try:
-            load(path)
+            read_label(path)
         except DataError as error:
             yield _error("File cannot be read", error)
 

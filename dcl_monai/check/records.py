@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from dcl_monai.datalist.items import Split
+
 __all__ = ["CaseRecord", "FileRecord", "Problem", "State"]
 
 
@@ -89,7 +91,7 @@ class CaseRecord:
         problems: what is wrong with the item beyond its files.
     """
 
-    split: str
+    split: Split
     dataset: str
     case: str
     subject: str

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from dcl_monai.datalist import datalist_hash
+from dcl_monai.datalist import Datalist, datalist_hash
 from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
@@ -23,13 +22,13 @@ class Summary:
 
     Args:
         name: the file that describes the data.
-        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        datalist: the datalist.
         records: one per item, from :func:`inspect_datalist`.
         problems: from :func:`find_problems`.
     """
 
     name: str
-    datalist: Mapping[str, Any]
+    datalist: Datalist
     records: Sequence[CaseRecord]
     problems: Sequence[Problem]
 

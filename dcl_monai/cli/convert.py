@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from dcl_monai.datalist import Datalist
 from dcl_monai.datalist.convert import CONVERTERS
 from dcl_monai.datalist.load import load_datalist
 from dcl_monai.datalist.splits import SPLITS
@@ -134,7 +135,7 @@ def as_yaml(document: Mapping[str, Any], comments: Sequence[str]) -> str:
     )
 
 
-def summary(datalist: Mapping[str, Any]) -> str:
+def summary(datalist: Datalist) -> str:
     """Count images and subjects, and name the classes."""
     items = [item for split in SPLITS for item in datalist[split]]
     parts = ", ".join(f"{split} {len(datalist[split])}" for split in SPLITS)

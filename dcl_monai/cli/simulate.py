@@ -6,14 +6,13 @@ import argparse
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from dcl_monai import __version__
-from dcl_monai.datalist import load_datalist, simulate_datalist, write_datalist
+from dcl_monai.datalist import Datalist, Item, load_datalist, simulate_datalist, write_datalist
 from dcl_monai.datalist.items import shown_classes
-from dcl_monai.datalist.scribbles import scribble_items
 from dcl_monai.datalist.simulate import PAPER_TASKS
 from dcl_monai.datalist.splits import SPLITS
+from dcl_monai.synthetic.scribbles import scribble_items
 from dcl_monai.utils import DataError
 
 __all__ = ["add_arguments", "run"]
@@ -96,7 +95,7 @@ def refuse_output(out: Path, strokes: Path | None, full: Path, force: bool) -> N
             raise DataError(f"{path}: exists already; choose another name, or replace it with --force.")
 
 
-def describe(datalist: Mapping[str, Any], coverage: Mapping[str, float]) -> str:
+def describe(datalist: Datalist, coverage: Mapping[str, float]) -> str:
     """Say how many subjects and images there are, what the training subjects show, and how much strokes cover."""
     lines = [f"{name:<10}  {count_subjects(datalist[name])} subjects, {len(datalist[name])} images" for name in SPLITS]
     classes = datalist["classes"]
@@ -109,7 +108,7 @@ def describe(datalist: Mapping[str, Any], coverage: Mapping[str, float]) -> str:
     return "\n".join(lines)
 
 
-def methods_sentence(datalist: Mapping[str, Any], per_subject: int, arguments: argparse.Namespace, digest: str) -> str:
+def methods_sentence(datalist: Datalist, per_subject: int, arguments: argparse.Namespace, digest: str) -> str:
     """The sentence by which readers of a paper can make the same data."""
     kind = "Scribbles" if arguments.scribbles else "Partial annotations"
     sizes = "/".join(str(count_subjects(datalist[name])) for name in SPLITS)
@@ -121,6 +120,6 @@ def methods_sentence(datalist: Mapping[str, Any], per_subject: int, arguments: a
     )
 
 
-def count_subjects(items: Sequence[Mapping[str, Any]]) -> int:
+def count_subjects(items: Sequence[Item]) -> int:
     """Number of subjects of items."""
     return len({item["subject"] for item in items})

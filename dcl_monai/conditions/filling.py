@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from dcl_monai.candidates import class_rows
+from dcl_monai.samples import Sample
 
 from .bank import UNKNOWN, ConditionBank
 
@@ -21,8 +22,7 @@ class DescribedImages(Protocol):
     conditional: bool
     num_classes: int
     seed: int
-    items: Sequence[Mapping[str, Any]]
-    """Items with ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial) and ``sets``."""
+    items: Sequence[Sample]
     descriptors: torch.Tensor
     """Descriptors of the items by the rule, (N, d)."""
     annotated: list[list[int]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
 from dcl_monai.candidates import all_classes
+from dcl_monai.samples import Sample
 
 from .bank import UNKNOWN, ConditionBank
 
@@ -37,8 +37,7 @@ class BankDataset(Dataset):
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial), their ``sets``, and ``subject``."""
+    def __getitem__(self, index: int) -> Sample:
         j, k = self.places[index]
         mask = self.bank.masks[j, k].long().cpu()  # 0 outside class j, 1 inside, 2 where nobody knows
         everything = all_classes(len(self.bank.images))

@@ -20,7 +20,7 @@ from monai.transforms import Compose, Transform
 
 import dcl_monai
 from dcl_monai.candidates import CANDIDATE_SETS
-from dcl_monai.datalist.items import annotations_of
+from dcl_monai.datalist.items import Item, annotations_of
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import save_atomic
 
@@ -35,7 +35,7 @@ KEPT_METADATA = (CANDIDATE_SETS, "filename_or_obj")
 
 
 def cached_dataset(
-    data: Sequence[Mapping[Hashable, Any]],
+    data: Sequence[Item],
     transform: Compose,
     memory: float = 0.0,
     cache_dir: str | Path | None = None,
@@ -65,7 +65,7 @@ class MemoryCacheDataset(CacheDataset):
         memory: gigabytes.
     """
 
-    def __init__(self, data: Sequence[Mapping[Hashable, Any]], transform: Compose, memory: float) -> None:
+    def __init__(self, data: Sequence[Item], transform: Compose, memory: float) -> None:
         self.memory = memory
         super().__init__(data, transform, progress=False)
 
@@ -104,7 +104,7 @@ class DiskCacheDataset(PersistentDataset):
         DataError: when the folder cannot be made or written to.
     """
 
-    def __init__(self, data: Sequence[Mapping[Hashable, Any]], transform: Compose, cache_dir: str | Path) -> None:
+    def __init__(self, data: Sequence[Item], transform: Compose, cache_dir: str | Path) -> None:
         try:
             super().__init__(data, transform, cache_dir, hash_func=item_key, hash_transform=transforms_key)
         except OSError as error:
@@ -128,7 +128,7 @@ class DiskCacheDataset(PersistentDataset):
         return volume
 
 
-def item_key(item: Mapping[Hashable, Any]) -> bytes:
+def item_key(item: Item) -> bytes:
     """Name an item by its entries and by size and time of its files."""
     names = [item["image"], *(annotation["label"] for annotation in annotations_of(item))]
     files = [file for name in names for file in sorted(Path(name).iterdir() if Path(name).is_dir() else [Path(name)])]

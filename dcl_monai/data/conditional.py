@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from dcl_monai.candidates import (
     indistinct_classes,
 )
 from dcl_monai.conditions.bank import SimilarityRule
+from dcl_monai.samples import Batch, Sample
 from dcl_monai.utils import DataError, as_bool
 
 from .slices import plain
@@ -45,8 +45,7 @@ class ConditionalDataset(Dataset):
     get the same data twice.
 
     Args:
-        items: items of one size with ``image`` (C, \\*spatial), ``label`` codes (1, \\*spatial), ``sets`` and
-            ``subject``; a :class:`~dcl_monai.data.SliceDataset`, for example.
+        items: items of one size; a :class:`~dcl_monai.data.SliceDataset`, for example.
         num_classes: number of classes m.
         classes: class names, for messages.
         conditional: whether to add conditions.
@@ -68,14 +67,14 @@ class ConditionalDataset(Dataset):
 
     def __init__(
         self,
-        items: Sequence[Mapping[str, Any]],
+        items: Sequence[Sample],
         num_classes: int,
         classes: Sequence[str] | None = None,
         conditional: bool | str = True,
         rule: SimilarityRule | None = None,
         pool: int = 16,
         plain_epochs: int = 0,
-        transform: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        transform: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]] | None = None,
         seed: int = 0,
     ) -> None:
         self.items = items
@@ -166,34 +165,31 @@ class ConditionalDataset(Dataset):
         picked = self.rule(described, self.descriptors[padded], allowed.unsqueeze(0))[0]
         return padded[torch.arange(len(drawn)), picked].tolist()
 
-    def load(self, indices: Sequence[int | None], like: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def load(self, indices: Sequence[int | None], like: Sample) -> list[Sample]:
         """The items of conditions; a blank one, of which nothing is known, for a class without conditions."""
-        blank = {key: torch.zeros_like(like[key]) for key in ("image", "label")}
+        blank: Sample = {
+            "image": torch.zeros_like(like["image"]),
+            "label": torch.zeros_like(like["label"]),
+            "sets": (all_classes(self.num_classes),),
+            "subject": "",
+        }
         # in their order, so that two pieces of one volume read it once
         loaded = {index: self.items[index] for index in sorted({k for k in indices if k is not None})}
-        return [
-            blank | {"sets": (all_classes(self.num_classes),)} if index is None else loaded[index] for index in indices
-        ]
+        return [blank if index is None else loaded[index] for index in indices]
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Batch:
         """
         Args:
             index: number of an item, plus the number of items for every further draw of it in one epoch.
 
         Returns:
-            ``image`` (C, \\*spatial) and ``label``, boolean candidate sets (m, \\*spatial); with conditions also
-            ``cond_image`` (mC, \\*spatial), ``cond_mask`` and ``cond_known`` (m, \\*spatial): where the condition of
-            class j is known to be j, and where that is known at all; but for plain epochs ``dual_class``, the class s
-            of the closed loop, ``dual_image`` (C, \\*spatial) and ``dual_label`` (m, \\*spatial), image and
-            candidate sets of the condition of class s, and ``dual_apart`` (m), the classes whose conditions are not of
-            its subject; ``plain_image`` (C, \\*spatial) and ``plain_grid``, with the coordinates in its last channels,
-            if the transform gives them, and with them ``plain_cond_image`` and ``plain_cond_mask``, the conditions
-            before the transform.
+            one item of a batch: with conditions, if the data set is conditional; with a dual target, but for plain
+            epochs; and with ``plain_*``, if the transform gives them.
         """
         rng = np.random.default_rng((self.seed, int(self._epoch), index))
         number = index % len(self.items)
         target = self.items[number]
-        data: dict[str, Any] = {"image": target["image"], "label": target["label"]}
+        data = {"image": target["image"], "label": target["label"]}
         shown = self.conditional and not 0 < int(self._epoch) <= self.plain_epochs
         sets: list[Sequence[int]] = []
         if shown:
@@ -211,11 +207,14 @@ class ConditionalDataset(Dataset):
             with untracked_meta():
                 data = self.transform(data)
         image = plain(data["image"])
-        output: dict[str, Any] = {
+        output: Batch = {
             "image": image,
             "label": expand(plain(data["label"])[0], target["sets"], self.num_classes),
         }
-        output |= {key: plain(data[key]) for key in ("plain_image", "plain_grid") if key in data}
+        if "plain_image" in data:
+            output["plain_image"] = plain(data["plain_image"])
+        if "plain_grid" in data:
+            output["plain_grid"] = plain(data["plain_grid"])
         if shown:
             codes = plain(data["cond_label"])
             masks, decided = class_masks(codes, sets)
@@ -223,7 +222,7 @@ class ConditionalDataset(Dataset):
                 "cond_image": plain(data["cond_image"]),
                 "cond_mask": masks,
                 "cond_known": decided,
-                "dual_class": dual_class,
+                "dual_class": torch.tensor(dual_class),
                 "dual_image": plain(data["cond_image"]).unflatten(0, (self.num_classes, -1))[dual_class],
                 "dual_label": expand(codes[dual_class], sets[dual_class], self.num_classes),
                 "dual_apart": torch.tensor(apart),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset
 
 from dcl_monai.candidates import candidate_sets
+from dcl_monai.samples import Sample, Volume
 
 from .slices import LastVolume, plain
 
@@ -25,15 +25,13 @@ class PatchDataset(Dataset):
     another heart, and the exported model can do the same with the one window it is given.
 
     Args:
-        volumes: items with ``image`` (C, H, W, D), coded ``label`` (1, H, W, D) and ``subject``, each at least as large
-            as a patch; best cached (:func:`dcl_monai.data.cached_dataset`), since patches are asked for in any order.
+        volumes: the volumes, each at least as large as a patch; best cached (:func:`dcl_monai.data.cached_dataset`),
+            since patches are asked for in any order.
         patch_size: size of a patch.
         overlap: part of the patch that neighbours share, along every axis.
     """
 
-    def __init__(
-        self, volumes: Sequence[Mapping[Hashable, Any]], patch_size: Sequence[int], overlap: float = 0.5
-    ) -> None:
+    def __init__(self, volumes: Sequence[Volume], patch_size: Sequence[int], overlap: float = 0.5) -> None:
         self.volumes = LastVolume(volumes)
         self.patch_size = tuple(patch_size)
         shapes = (self.volumes[v]["image"].shape[1:] for v in range(len(volumes)))
@@ -48,8 +46,7 @@ class PatchDataset(Dataset):
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return ``image`` (C, \\*patch), ``label`` codes (1, \\*patch), their ``sets``, and ``subject``."""
+    def __getitem__(self, index: int) -> Sample:
         volume, starts = self.places[index]
         item = self.volumes[volume]
         window = (slice(None), *(slice(a, a + n) for a, n in zip(starts, self.patch_size, strict=True)))

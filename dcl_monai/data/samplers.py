@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import ignite.distributed as idist
 import numpy as np
 import torch
 from torch.utils.data import Dataset, DistributedSampler
+
+from dcl_monai.samples import Sample
 
 __all__ = ["CandidateSampler", "DrawSampler"]
 
@@ -35,7 +37,7 @@ class DrawSampler(DistributedSampler):
 
     def __init__(
         self,
-        items: Sequence[Mapping[str, Any]],
+        items: Sequence[Sample],
         num_samples: int | None = None,
         seed: int = 0,
         num_replicas: int | None = None,
@@ -74,12 +76,12 @@ class CandidateSampler(DrawSampler):
     nothing is left out, unlabelled images included.
 
     Args:
-        items: items with ``label`` codes and their ``sets``, such as a :class:`~dcl_monai.data.PatchDataset`.
+        items: the items, such as a :class:`~dcl_monai.data.PatchDataset`.
         num_classes: number of classes m.
         **kwargs: further arguments of :class:`DrawSampler`.
     """
 
-    def __init__(self, items: Sequence[Mapping[str, Any]], num_classes: int, **kwargs: Any) -> None:
+    def __init__(self, items: Sequence[Sample], num_classes: int, **kwargs: Any) -> None:
         super().__init__(items, **kwargs)
         self.showing: list[list[int]] = [[] for _ in range(num_classes)]
         for index in range(len(items)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from monai.data import MetaTensor
 from torch.utils.data import Dataset
 
 from dcl_monai.candidates import candidate_sets
+from dcl_monai.samples import Sample, Volume
 
 __all__ = ["LastVolume", "SliceDataset", "plain"]
 
@@ -24,14 +25,14 @@ class LastVolume:
         volumes: the volumes, read whenever one is asked for; or a cache of them.
     """
 
-    def __init__(self, volumes: Sequence[Mapping[Hashable, Any]]) -> None:
+    def __init__(self, volumes: Sequence[Volume]) -> None:
         self.volumes = volumes
-        self._last: tuple[int, Mapping[Hashable, Any]] | None = None
+        self._last: tuple[int, Volume] | None = None
 
     def __len__(self) -> int:
         return len(self.volumes)
 
-    def __getitem__(self, index: int) -> Mapping[Hashable, Any]:
+    def __getitem__(self, index: int) -> Volume:
         if self._last is None or self._last[0] != index:
             self._last = None  # not two at a time
             self._last = (index, self.volumes[index])
@@ -46,11 +47,11 @@ class SliceDataset(Dataset):
     The slices of preprocessed volumes, along their last axis.
 
     Args:
-        volumes: items with ``image`` (C, H, W, D), coded ``label`` (1, H, W, D) and ``subject``; best cached
-            (:func:`dcl_monai.data.cached_dataset`), since slices are asked for in any order.
+        volumes: the volumes; best cached (:func:`dcl_monai.data.cached_dataset`), since slices are asked for in any
+            order.
     """
 
-    def __init__(self, volumes: Sequence[Mapping[Hashable, Any]]) -> None:
+    def __init__(self, volumes: Sequence[Volume]) -> None:
         self.volumes = LastVolume(volumes)
         depths = (self.volumes[v]["image"].shape[-1] for v in range(len(volumes)))
         self.places = [(v, k) for v, depth in enumerate(depths) for k in range(depth)]
@@ -58,8 +59,7 @@ class SliceDataset(Dataset):
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return ``image`` (C, H, W), ``label`` codes (1, H, W), their ``sets``, and ``subject``."""
+    def __getitem__(self, index: int) -> Sample:
         volume, k = self.places[index]
         item = self.volumes[volume]
         image, label = item["image"], item["label"]

@@ -7,6 +7,7 @@ full labels by ``simulate`` and ``scribbles``; ``convert`` writes the file for t
 
 from .acdc import ACDC_CLASSES, acdc_document, acdc_items
 from .convert import convert_mmwhs, convert_mscmr
+from .items import Annotation, Datalist, Item
 from .load import datalist_hash, load_datalist, write_datalist
 from .pseudo import prediction_name, pseudo_datalist
 from .simulate import simulate_datalist, simulate_partial
@@ -14,6 +15,9 @@ from .splits import split_subjects
 
 __all__ = [
     "ACDC_CLASSES",
+    "Annotation",
+    "Datalist",
+    "Item",
     "acdc_document",
     "acdc_items",
     "convert_mmwhs",

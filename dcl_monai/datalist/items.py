@@ -1,46 +1,134 @@
-"""Datalists: which image is in which split, and what its label says about which class.
+"""What a datalist is made of: which image is in which split, and what its label says about which class.
 
-A datalist is a dictionary with ``classes`` (names, background first), ``unions`` (name -> class indices) and the splits
-``training``, ``validation`` and ``test``, each a list of items:
-
-=================== =================================================================================================
-``image``           file, or folder of a DICOM series
-``subject``         who it is; no subject stands in two splits
-``dataset``         data set it comes from
-``case``            its name within the data set, the same on every machine
-``label``           label file; without it nothing is known of the image
-``values``          label value -> class indices it stands for
-``unlabelled``      label values about whose voxels nothing is known
-``annotated``       what the annotator drew: class indices, and unions as lists of them (see
-                    :class:`~dcl_monai.transforms.EncodeCandidates`)
-``drawn``           the same of the file itself, where some of it is hidden to simulate partial annotation
-``further_labels``  other annotations of the same image: dictionaries with the four entries above
-=================== =================================================================================================
-
-and whatever else the user noted of an image (``phase``, ...). On disk the same is written with class names instead of
-indices. :func:`~dcl_monai.datalist.load_datalist` makes one from a user's file (:mod:`dcl_monai.datalist.schema`).
+:class:`Datalist`, :class:`Item` and :class:`Annotation` are dictionaries with typed keys. At run time they are plain
+dictionaries, which MONAI's data sets and transforms take, and MONAI Label puts in their place
+(``train#dataset#data``). :func:`~dcl_monai.datalist.load_datalist` makes them from a user's file
+(:mod:`dcl_monai.datalist.schema`). On disk the same is written with class names instead of indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypedDict
+
+from typing_extensions import Required
 
 from dcl_monai.candidates import all_classes, annotated_classes, label_sets, outlines, shown_set
 
-__all__ = ["SPECIFICATION", "annotation_table", "annotations_of", "decided_classes", "item_sets", "shown_classes"]
+__all__ = [
+    "SPECIFICATION",
+    "Annotation",
+    "Datalist",
+    "Item",
+    "ListedItem",
+    "Split",
+    "UndividedItem",
+    "annotation_sets",
+    "annotation_table",
+    "annotations_of",
+    "decided_classes",
+    "item_sets",
+    "shown_classes",
+    "unhidden",
+]
 
-SPECIFICATION = ("values", "unlabelled", "annotated", "drawn", "content", "further_labels")
+
+Split = Literal["training", "validation", "test"]
+
+
+class Annotation(TypedDict, total=False):
+    """One label file of an image, and what it says. Classes are given by their index, background first."""
+
+    label: str
+    """The label file."""
+    values: Mapping[int, int | Sequence[int]]
+    """Label value -> class that it stands for, or several of them for a union; default: value j is class j."""
+    unlabelled: Sequence[int]
+    """Label values about whose voxels nothing is known."""
+    annotated: Sequence[int | Sequence[int]]
+    """What the annotator drew: classes, and unions as lists of them; default: all that the values name. See
+    :class:`~dcl_monai.transforms.EncodeCandidates`."""
+    drawn: Sequence[int | Sequence[int]]
+    """The same of the file itself, where some of it is hidden to simulate partial annotation."""
+    content: str
+    """Digest of the strokes in a file of simulated scribbles, so that the hash of the datalist covers them."""
+
+
+class Item(Annotation, total=False):
+    """
+    An image and its annotations: its own entries are the first one; without a ``label`` nothing is known of it.
+
+    Whatever else the user noted of an image (``phase``, ...) travels with the item under its own name.
+    """
+
+    image: Required[str]
+    """File, or folder of a DICOM series."""
+    subject: Required[str]
+    """Who it is; no subject stands in two splits."""
+    dataset: str
+    """Data set it comes from."""
+    case: str
+    """Its name within the data set, the same on every machine."""
+    further_labels: Sequence[Annotation]
+    """Other annotations of the same image."""
+
+
+class Datalist(TypedDict):
+    """The images of every split, and the classes that their labels speak of."""
+
+    classes: list[str]
+    """Class names, background first."""
+    unions: dict[str, list[int]]
+    """Name of a union -> its classes."""
+    training: list[Item]
+    validation: list[Item]
+    test: list[Item]
+
+
+class ListedItem(TypedDict, total=False):
+    """An image as the user listed it, notes included, before it is known what its label means."""
+
+    image: Required[str]
+    label: str
+    subject: str
+    dataset: str
+    case: str
+    split: Split | None
+    """The split that the user put it in; ``None`` where the subjects are still to be divided."""
+    annotated: list[str | int]
+    """What the user says is annotated: names of classes and unions, or label values."""
+
+
+class UndividedItem(Item, total=False):
+    """An item that still has to be put into its split."""
+
+    split: Split | None
+    """As in :class:`ListedItem`."""
+
+
+SPECIFICATION = (*(key for key in Annotation.__annotations__ if key != "label"), "further_labels")
 """Entries of an item that say what its label means."""
 
 
-def annotations_of(item: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
-    """The annotations of an item, each with ``label``, ``values``, ``annotated``, ...; none, one or more."""
-    own = [item] if item.get("label") is not None else []
+def annotations_of(item: Item) -> list[Annotation]:
+    """The annotations of an item; none, one or more."""
+    own: list[Annotation] = [item] if item.get("label") is not None else []
     return [*own, *item.get("further_labels", ())]
 
 
-def decided_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...]:
+def unhidden(item: Item) -> Item:
+    """The item with all that its files show, where some of it was hidden to simulate partial annotation."""
+    shown = item.copy()
+    if "drawn" in item:
+        shown["annotated"] = item["drawn"]
+    if "further_labels" in item:
+        shown["further_labels"] = [
+            {**other, "annotated": other["drawn"]} if "drawn" in other else other for other in item["further_labels"]
+        ]
+    return shown
+
+
+def decided_classes(item: Item, num_classes: int) -> tuple[int, ...]:
     """
     Classes that the annotations of the item decide at every voxel, as far as the list tells without reading files.
 
@@ -49,21 +137,26 @@ def decided_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...
     return annotated_classes(item_sets(item, num_classes), num_classes) if annotations_of(item) else ()
 
 
-def shown_classes(item: Mapping[str, Any], num_classes: int) -> tuple[int, ...]:
+def shown_classes(item: Item, num_classes: int) -> tuple[int, ...]:
     """Classes that the item's labels may show on their own: decided ones, and those of which there may be strokes."""
     drawn = item_sets(item, num_classes)
     return tuple(sorted({j for j in range(num_classes) if 1 << j in drawn} | set(decided_classes(item, num_classes))))
 
 
-def item_sets(item: Mapping[str, Any], num_classes: int) -> set[int]:
-    """Candidate sets, as bits, that voxels of the item may have: what all its annotations allow."""
+def item_sets(item: Item, num_classes: int) -> set[int]:
+    """Candidate sets, as bits, that voxels of the item may have."""
+    return annotation_sets(annotations_of(item), num_classes)
+
+
+def annotation_sets(annotations: Iterable[Annotation], num_classes: int) -> set[int]:
+    """Candidate sets, as bits, that all these annotations together allow."""
     sets = {all_classes(num_classes)}
-    for annotation in annotations_of(item):
+    for annotation in annotations:
         sets = {one & other for one in sets for other in annotation_table(annotation, num_classes).values()} - {0}
     return sets
 
 
-def annotation_table(annotation: Mapping[str, Any], num_classes: int) -> dict[int, int]:
+def annotation_table(annotation: Annotation, num_classes: int) -> dict[int, int]:
     """Candidate set, as bits, of every label value of an annotation."""
     values = label_sets(num_classes, annotation.get("values"), annotation.get("unlabelled"))
     shown = outlines(annotation.get("annotated"), num_classes)

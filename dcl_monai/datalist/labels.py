@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import cast
 
 from dcl_monai.candidates import from_bits
 from dcl_monai.utils import DataError
 
-from .items import annotation_table
+from .items import Annotation, ListedItem, UndividedItem, annotation_table
 from .schema import UNLABELLED, unknown_name
 
 __all__ = ["LabelMeaning"]
@@ -113,7 +113,7 @@ class LabelMeaning:
     def require_place(self, annotated: Sequence[Sequence[int]], place: str) -> None:
         """Refuse an annotation that leaves voxels of some class without a label value, as they would be mislabelled."""
         named = {j for members in self.values.values() for j in members}
-        annotation = {"values": self.values, "unlabelled": self.unlabelled, "annotated": annotated}
+        annotation: Annotation = {"values": self.values, "unlabelled": self.unlabelled, "annotated": annotated}
         table = annotation_table(annotation, len(self.classes))
         left = {j for value, bits in table.items() if 0 in self.values.get(value, [0]) for j in from_bits(bits)}
         lost = sorted(set(range(len(self.classes))) - named - left)
@@ -128,9 +128,9 @@ class LabelMeaning:
         """Class names, for messages."""
         return ", ".join(self.classes[j] for j in members)
 
-    def annotate(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def annotate(self, items: Iterable[ListedItem]) -> list[UndividedItem]:
         """
-        Add to items what their labels mean; their ``annotated`` may hold names of its own.
+        Say what the labels of the items mean; their own ``annotated`` comes before that of the data set.
 
         Raises:
             DataError: when it is not said what is annotated in an image, or said of an image that does not exist.
@@ -139,7 +139,7 @@ class LabelMeaning:
         for item in items:
             fitting = max((pattern for pattern in self.by_name or () if fits(pattern, item)), key=letters, default=None)
             unused = [pattern for pattern in unused if pattern != fitting]
-            result.append(self._annotated(dict(item), fitting))
+            result.append(self._annotated(item, fitting))
         if unused:
             raise DataError(
                 f"{self.where}, `annotated`: no image is left for the entry {unused[0]!r}. Compare it with "
@@ -147,12 +147,13 @@ class LabelMeaning:
             )
         return result
 
-    def _annotated(self, item: dict[str, Any], pattern: str | None) -> dict[str, Any]:
-        own = item.pop("annotated", None)
+    def _annotated(self, item: ListedItem, pattern: str | None) -> UndividedItem:
+        own = item.get("annotated")
+        result = cast(UndividedItem, {key: value for key, value in item.items() if key != "annotated"})
         if "label" not in item:
             if own is not None:
                 raise DataError(f"{self.where}: {item['image']} is `annotated` but has no label. Add it.")
-            return item
+            return result
         if not self.values:
             raise DataError(
                 f"{self.where}: `values` is missing; say what each label value means, like values: {{0: "
@@ -170,8 +171,11 @@ class LabelMeaning:
                 f"{self.where}, `annotated`: no entry fits subject {item['subject']!r} (case {item['case']!r}). Add "
                 "it, or an entry '*' for all others."
             )
-        item |= {"values": self.values, "annotated": [members[0] if len(members) == 1 else members for members in sets]}
-        return item | ({"unlabelled": self.unlabelled} if self.unlabelled else {})
+        result["values"] = self.values
+        result["annotated"] = [members[0] if len(members) == 1 else members for members in sets]
+        if self.unlabelled:
+            result["unlabelled"] = self.unlabelled
+        return result
 
 
 def letters(pattern: str) -> int:
@@ -179,7 +183,7 @@ def letters(pattern: str) -> int:
     return len(pattern) - pattern.count("*") - pattern.count("?")
 
 
-def fits(pattern: str, item: Mapping[str, Any]) -> bool:
+def fits(pattern: str, item: ListedItem) -> bool:
     """Whether an entry of ``annotated`` is for an item, by its subject or its name within the data set."""
     pattern = pattern.replace("[", "[[]")  # but for * and ?, names are what they are
     return fnmatchcase(item["subject"], pattern) or fnmatchcase(item["case"], pattern)

@@ -7,12 +7,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
-from .items import annotation_table, annotations_of
+from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of
 from .labels import LabelMeaning
 from .schema import DatalistDocument, parse_document, read_file
 from .sources import decathlon_entry, list_items, merge_annotations
@@ -23,7 +23,7 @@ __all__ = ["datalist_hash", "load_datalist", "write_datalist"]
 VERSION = 1
 
 
-def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = ".") -> dict[str, Any]:
+def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = ".") -> Datalist:
     """
     Read a datalist: a user's YAML or JSON file, a Decathlon ``dataset.json``, or a file of :func:`write_datalist`.
 
@@ -32,7 +32,7 @@ def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = "
         folder: folder that the content's paths are relative to; a file's own folder, for a file.
 
     Returns:
-        the datalist, see :mod:`dcl_monai.datalist.items`.
+        the datalist.
 
     Raises:
         DataError: that names the file, the entry and the remedy.
@@ -48,9 +48,9 @@ def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = "
     return resolve(parse_document(content, name), folder, name)
 
 
-def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datalist") -> dict[str, Any]:
+def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datalist") -> Datalist:
     """Turn a user's description into a datalist."""
-    items: list[dict[str, Any]] = []
+    items: list[UndividedItem] = []
     for dataset, entry in document.datasets.items():
         where = f"{name}: data set {dataset!r}"
         found, entry = list_items(dataset, entry, folder, where)
@@ -59,12 +59,14 @@ def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datali
             if len(document.datasets) > 1:  # patient 1 of one hospital is not patient 1 of the next
                 item["subject"] = f"{dataset}/{item['subject']}"
             items.append(item)
-    datalist: dict[str, Any] = {
+    datalist: Datalist = {
         "classes": list(document.classes),
         "unions": {union: sorted(map(document.classes.index, names)) for union, names in document.unions.items()},
-        **{split: [] for split in SPLITS},
+        "training": [],
+        "validation": [],
+        "test": [],
     }
-    divided: dict[str, list[dict[str, Any]]] = {}
+    divided: dict[str, list[Item]] = {}
     for item in merge_annotations(items):
         fixed = item.pop("split")
         (datalist[fixed] if fixed else divided.setdefault(item["dataset"], [])).append(item)
@@ -91,7 +93,7 @@ def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]
     return {**document, "classes": classes, "datasets": {str(content.get("name") or name.stem): entry}}
 
 
-def datalist_hash(datalist: Mapping[str, Any]) -> str:
+def datalist_hash(datalist: Datalist) -> str:
     """
     SHA-256 of a datalist, so that two papers can say that they used the same partial data.
 
@@ -99,19 +101,21 @@ def datalist_hash(datalist: Mapping[str, Any]) -> str:
     """
     num_classes = len(datalist["classes"])
 
-    def canonical(item: Mapping[str, Any]) -> dict[str, Any]:
+    def canonical(item: Item) -> dict[str, list[Any]]:
         told = [
             [sorted(annotation_table(annotation, num_classes).items()), annotation.get("content")]
             for annotation in annotations_of(item)
         ]
         return {"case": [item.get("dataset"), item.get("case"), item["subject"]], "annotations": sorted(told, key=repr)}
 
-    content = {split: sorted(json.dumps(canonical(item)) for item in datalist[split]) for split in SPLITS}
+    content: dict[str, list[str]] = {
+        split: sorted(json.dumps(canonical(item)) for item in datalist[split]) for split in SPLITS
+    }
     content["classes"] = datalist["classes"]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def write_datalist(datalist: Mapping[str, Any], path: str | Path) -> str:
+def write_datalist(datalist: Datalist, path: str | Path) -> str:
     """
     Write a datalist to disk, with class names and with paths relative to the file; return its hash.
 
@@ -120,7 +124,7 @@ def write_datalist(datalist: Mapping[str, Any], path: str | Path) -> str:
     """
     classes, folder = datalist["classes"], Path(path).resolve().parent
     digest = datalist_hash(datalist)
-    content = {
+    content: dict[str, Any] = {
         "datalist_version": VERSION,
         "hash": digest,
         "classes": classes,
@@ -131,8 +135,9 @@ def write_datalist(datalist: Mapping[str, Any], path: str | Path) -> str:
     return digest
 
 
-def _named(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dict[str, Any]:
-    result = dict(item)
+def _named(item: Annotation, classes: Sequence[str], folder: Path) -> dict[str, Any]:
+    """An item, or one of its further annotations, as it is written to disk."""
+    result: dict[str, Any] = dict(item)
     for key in ("image", "label"):
         if key in result:
             result[key] = os.path.relpath(os.path.abspath(result[key]), folder)
@@ -146,7 +151,7 @@ def _named(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dic
     return result
 
 
-def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str, Any]:
+def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist:
     if content["datalist_version"] != VERSION:
         raise DataError(
             f"{name}: datalist_version {content['datalist_version']!r} is not {VERSION}, the one this version of "
@@ -154,10 +159,13 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str
         )
     try:
         classes = list(content["classes"])
-        datalist = {
+        splits = {split: [_indexed(item, classes, folder) for item in content[split]] for split in SPLITS}
+        datalist: Datalist = {
             "classes": classes,
             "unions": {union: [classes.index(n) for n in names] for union, names in content["unions"].items()},
-            **{split: [_indexed(item, classes, folder) for item in content[split]] for split in SPLITS},
+            "training": splits["training"],
+            "validation": splits["validation"],
+            "test": splits["test"],
         }
         if not all("image" in item for split in SPLITS for item in datalist[split]):
             raise KeyError("image")
@@ -175,7 +183,8 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str
     return datalist
 
 
-def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> dict[str, Any]:
+def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> Item:
+    """Undo :func:`_named`."""
     result = dict(item)
     for key in ("image", "label"):
         if key in result:
@@ -189,4 +198,4 @@ def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> d
         result["values"] = {int(value): [classes.index(n) for n in names] for value, names in result["values"].items()}
     if "further_labels" in result:
         result["further_labels"] = [_indexed(other, classes, folder) for other in result["further_labels"]]
-    return result
+    return cast(Item, result)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from dcl_monai.utils import DataError
 
-from .items import SPECIFICATION
+from .items import SPECIFICATION, Datalist, Item
 from .load import write_datalist
 
 __all__ = ["prediction_name", "pseudo_datalist"]
@@ -17,13 +16,13 @@ __all__ = ["prediction_name", "pseudo_datalist"]
 NAME = "datalist.json"
 
 
-def prediction_name(item: Mapping[str, Any]) -> str:
+def prediction_name(item: Item) -> str:
     """Name of the file with the prediction of an item: its data set and case, without what a path may not hold."""
-    name = "_".join(str(item[key]) for key in ("dataset", "case") if item.get(key)) or str(item["subject"])
+    name = "_".join(part for part in (item.get("dataset"), item.get("case")) if part) or item["subject"]
     return re.sub(r"[^\w.+-]+", "_", name) + ".nii.gz"
 
 
-def pseudo_datalist(datalist: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+def pseudo_datalist(datalist: Datalist, folder: str | Path) -> Datalist:
     """
     Replace the labels of the training images by predictions, and write the datalist beside them.
 
@@ -39,13 +38,13 @@ def pseudo_datalist(datalist: Mapping[str, Any], folder: str | Path) -> dict[str
         DataError: when a prediction is missing.
     """
     classes = list(range(len(datalist["classes"])))
-    training = []
+    training: list[Item] = []
     for item in datalist["training"]:
         label = Path(folder) / prediction_name(item)
         if not label.is_file():
             raise DataError(f"{label}: the prediction of {item['image']} is missing. Make the predictions anew.")
-        kept = {key: value for key, value in item.items() if key not in SPECIFICATION}
-        training.append(kept | {"label": str(label), "values": {j: [j] for j in classes}, "annotated": classes})
-    result = {**datalist, "training": training}
+        kept = cast(Item, {key: value for key, value in item.items() if key not in SPECIFICATION})
+        training.append({**kept, "label": str(label), "values": {j: [j] for j in classes}, "annotated": classes})
+    result: Datalist = {**datalist, "training": training}
     write_datalist(result, Path(folder) / NAME)
     return result

@@ -29,6 +29,7 @@ from pydantic import (
 
 from dcl_monai.utils import DataError
 
+from .items import UndividedItem
 from .splits import SPLITS
 
 __all__ = [
@@ -46,9 +47,6 @@ __all__ = [
 
 UNLABELLED = "unlabelled"
 """Name of a label value about whose voxels nothing is known: "scribble left blank", "ignore"."""
-
-RESERVED = ("case", "content", "dataset", "drawn", "further_labels", "split", "unlabelled", "values")
-"""Entries of a datalist's items that are made here: a user's notes have other names."""
 
 
 def _printable(text: str) -> str:
@@ -113,6 +111,10 @@ class ItemEntry(BaseModel):
                 raise ValueError(f"{key!r} must be a text in one line, or a number, got {short(value)}")
         subject = item.get("subject")
         return {**item, "subject": str(subject)} if type(subject) is int else item
+
+
+RESERVED = UndividedItem.__annotations__.keys() - ItemEntry.model_fields.keys()
+"""Entries of a datalist's items that are made for the user: notes have other names."""
 
 
 class DatasetEntry(Strict):

@@ -6,13 +6,14 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from dcl_monai.candidates import annotated_classes
 from dcl_monai.utils import DataError, as_bool
 
-from .items import annotations_of, decided_classes
+from .items import Annotation, Datalist, Item, Split, annotation_sets, annotations_of, decided_classes
 from .load import load_datalist
 from .splits import SPLITS, split_subjects
 
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def simulate_datalist(
-    source: str | Path | Mapping[str, Any],
+    source: str | Path | Datalist | Mapping[str, Any],
     split: Sequence[float] | None = None,
     annotation: str = "partial",
     per_subject: int = 1,
@@ -34,7 +35,7 @@ def simulate_datalist(
     split_seed: int | None = None,
     full_fraction: float = 0.0,
     fold: int = 0,
-) -> dict[str, Any]:
+) -> Datalist:
     """
     Hide classes of the training images of a fully labelled datalist; the test images keep their labels.
 
@@ -71,10 +72,14 @@ def simulate_datalist(
         raise DataError(f"fold {fold}: a fold must not be negative.")
     if not 0.0 <= full_fraction <= 1.0:
         raise DataError(f"full_fraction {full_fraction}: give a number between 0 and 1.")
-    datalist = dict(source) if isinstance(source, Mapping) and "datasets" not in source else load_datalist(source)
+    if isinstance(source, Mapping) and "datasets" not in source:
+        datalist = cast(Datalist, dict(source))
+    else:
+        datalist = load_datalist(source)
     classes = datalist["classes"]
     if split is not None:
-        datalist |= divide_anew(datalist, split, split_seed, fold)
+        for name, items in divide_anew(datalist, split, split_seed, fold).items():
+            datalist[name] = items
     require_full_labels(datalist["training"], classes)
     if annotation == "partial":
         full, rest = choose_subjects(datalist["training"], full_fraction, seed)
@@ -97,9 +102,7 @@ def simulate_datalist(
     return datalist
 
 
-def simulate_partial(
-    items: Sequence[Mapping[str, Any]], num_classes: int, per_subject: int = 1, seed: int = 0
-) -> list[dict[str, Any]]:
+def simulate_partial(items: Sequence[Item], num_classes: int, per_subject: int = 1, seed: int = 0) -> list[Item]:
     """
     Hide classes of fully labelled items: every subject shows ``per_subject`` random classes, in all its images.
 
@@ -129,21 +132,19 @@ def simulate_partial(
     return [show_only(item, annotated[str(item["subject"])], num_classes) for item in items]
 
 
-def choose_subjects(
-    items: Sequence[Mapping[str, Any]], fraction: float, seed: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def choose_subjects(items: Sequence[Item], fraction: float, seed: int) -> tuple[list[Item], list[Item]]:
     """Divide items into those of a random part of the subjects, rounded up, and the others."""
     subjects = sorted({item["subject"] for item in items})
     order = np.random.default_rng((seed, len(subjects))).permutation(len(subjects))
     count = math.ceil(round(fraction * len(subjects), 6))  # 0.2 * 15 is a little more than 3
     chosen = {subjects[index] for index in order[:count]}
     return (
-        [dict(item) for item in items if item["subject"] in chosen],
-        [dict(item) for item in items if item["subject"] not in chosen],
+        [item.copy() for item in items if item["subject"] in chosen],
+        [item.copy() for item in items if item["subject"] not in chosen],
     )
 
 
-def as_single_labels(items: Sequence[Mapping[str, Any]], num_classes: int, per_item: int = 1) -> list[dict[str, Any]]:
+def as_single_labels(items: Sequence[Item], num_classes: int, per_item: int = 1) -> list[Item]:
     """
     Use fully labelled items as several partial ones, each showing ``per_item`` of the classes (the paper's DCL on full
     annotation: four single-label images of four classes, four dual-label images of eight).
@@ -153,31 +154,27 @@ def as_single_labels(items: Sequence[Mapping[str, Any]], num_classes: int, per_i
     return [show_only(item, group, num_classes) for item in items for group in groups]
 
 
-def show_only(item: Mapping[str, Any], classes: Sequence[int], num_classes: int) -> dict[str, Any]:
+def show_only(item: Item, classes: Sequence[int], num_classes: int) -> Item:
     """
     Hide all but some ``classes`` of an item; ``drawn`` keeps what its files show.
 
     Where an image has several annotations, each goes on to show those of the classes that it decides.
     """
 
-    def hide(annotation: Mapping[str, Any]) -> dict[str, Any]:
-        decided = decided_classes({**annotation, "further_labels": ()}, num_classes)
+    def hide(annotation: Annotation) -> Annotation:
+        decided = annotated_classes(annotation_sets([annotation], num_classes), num_classes)
         return {
             "annotated": [j for j in classes if j in decided],
             "drawn": annotation.get("annotated", list(range(num_classes))),
         }
 
-    result = dict(item)
-    if item.get("label") is not None:
-        result |= hide(item)
+    result: Item = {**item, **hide(item)} if item.get("label") is not None else item.copy()
     if "further_labels" in item:
         result["further_labels"] = [{**other, **hide(other)} for other in item["further_labels"]]
     return result
 
 
-def divide_anew(
-    datalist: Mapping[str, Any], parts: Sequence[float], seed: int, fold: int
-) -> dict[str, list[dict[str, Any]]]:
+def divide_anew(datalist: Datalist, parts: Sequence[float], seed: int, fold: int) -> dict[Split, list[Item]]:
     """Divide the labelled images of every data set of a datalist into new splits."""
     items = [item for name in SPLITS for item in datalist[name]]
     labelled = [item for item in items if annotations_of(item)]
@@ -202,7 +199,7 @@ def require_within(per_subject: int, num_classes: int) -> None:
         )
 
 
-def require_full_labels(items: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> None:
+def require_full_labels(items: Sequence[Item], classes: Sequence[str]) -> None:
     """Refuse items in which something is hidden already: what is unknown cannot be hidden, nor shown."""
     for item in items:
         lacking = [classes[j] for j in sorted(set(range(len(classes))) - set(decided_classes(item, len(classes))))]
@@ -214,7 +211,7 @@ def require_full_labels(items: Sequence[Mapping[str, Any]], classes: Sequence[st
             )
 
 
-def require_every_class(items: Sequence[Mapping[str, Any]], classes: Sequence[str], per_subject: int) -> None:
+def require_every_class(items: Sequence[Item], classes: Sequence[str], per_subject: int) -> None:
     """Refuse partial items that never show some class: no network could learn it."""
     shown = {j for item in items for j in decided_classes(item, len(classes))}
     missing = [name for j, name in enumerate(classes) if j not in shown]

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from dcl_monai.utils import DataError
 
-from .items import annotations_of
+from .items import Annotation, ListedItem, UndividedItem, annotations_of
 from .schema import RESERVED, DatalistDocument, DatasetEntry, ItemEntry, describe_mistake, misspelt, read_file
 from .splits import SPLITS
 
@@ -27,7 +27,7 @@ LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "num
 """Entries of a Decathlon-style list that nothing else may look like."""
 
 
-def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tuple[list[dict[str, Any]], DatasetEntry]:
+def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tuple[list[ListedItem], DatasetEntry]:
     """
     List the images of a data set.
 
@@ -38,9 +38,7 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
         where: place in the user's file, for messages.
 
     Returns:
-        items with ``image``, ``subject``, ``dataset``, ``case``, ``split`` (``None`` where the subjects are still to be
-        divided) and, where there is one, ``label`` and ``annotated`` as the user gave it; and the description, with
-        what the list adds to it.
+        the images, and the description with what the list adds to it.
 
     Raises:
         DataError: when a folder or file is missing.
@@ -100,7 +98,7 @@ def decathlon_entry(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
         meant = None if key in LIST_ENTRIES else misspelt(str(key), LIST_ENTRIES)
         if meant:
             raise DataError(f"{name}: {key!r} is unknown; do you mean {meant!r}? Correct it or take it out.")
-    entry = {key: content[key] for key in SPLITS if content.get(key)}
+    entry: dict[str, Any] = {key: content[key] for key in SPLITS if content.get(key)}
     entry |= {key: content[key] for key in ("values", "annotated") if key in content}
     labels = content.get("labels")
     if isinstance(labels, Mapping) and "values" not in entry:
@@ -121,7 +119,7 @@ def case_name(image: str, root: str) -> str:
     return next((relative[: -len(end)] for end in EXTENSIONS if relative.lower().endswith(end)), relative)
 
 
-def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str, Any]]:
+def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]:
     """Find images by a pattern like ``{subject}/frame{frame}.nii.gz``, and their labels by the same fields."""
     assert entry.images is not None
     images = Pattern(entry.images, f"{where}, `images`")
@@ -148,9 +146,8 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str
         )
     # A pattern of images may fit labels too ("_gt" read as part of a field): what is somebody's label is no image.
     for name in sorted(set(matches) - set(label_of.values())):
-        fields = matches[name]
-        item: dict[str, Any] = {"image": os.path.normpath(os.path.join(root, name)), **fields}
-        item["split"] = entry.split if isinstance(entry.split, str) else None
+        fields = {"image": os.path.normpath(os.path.join(root, name)), **matches[name]}
+        item = cast(ListedItem, fields | {"split": entry.split if isinstance(entry.split, str) else None})
         if labels is not None:
             label = os.path.normpath(os.path.join(root, label_of[name]))
             if os.path.exists(label):
@@ -168,7 +165,7 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str
         yield item
 
 
-def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str, Any]]:
+def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]:
     """Take images from lists; where there is but a training list, the subjects are divided later."""
     lists: dict[str, list[ItemEntry]] = {split: getattr(entry, split) or [] for split in SPLITS}
     # The Decathlon's own test images have no public labels: nothing can be measured on them.
@@ -189,7 +186,7 @@ def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[dict[str, A
                     if not os.path.exists(fields[key]):
                         raise DataError(f"{fields[key]}: no such file, though {where} lists it as {key}. Correct it.")
             fields["split"] = entry.split if isinstance(entry.split, str) else None if only_training else split
-            yield fields
+            yield cast(ListedItem, fields)
 
 
 class Pattern:
@@ -238,18 +235,18 @@ class Pattern:
         return self.text.format(**fields)
 
 
-def merge_annotations(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def merge_annotations(items: Iterable[UndividedItem]) -> list[UndividedItem]:
     """
     Bring several annotations of one image together in one item.
 
     Raises:
         DataError: when the same image stands in two splits or is of two subjects, or an entry is given twice.
     """
-    merged: dict[str, dict[str, Any]] = {}
+    merged: dict[str, UndividedItem] = {}
     for item in items:
         image = os.path.realpath(item["image"])
         if image not in merged:
-            merged[image] = dict(item)
+            merged[image] = item.copy()
             continue
         first = merged[image]
         both = f"(data sets {first['dataset']!r} and {item['dataset']!r})"
@@ -260,16 +257,17 @@ def merge_annotations(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
             subjects = f"{first['subject']!r} and {item['subject']!r}"
             raise DataError(f"{item['image']}: is listed twice, of subjects {subjects}. Choose one.")
         annotations = annotations_of(first)
-        new = {key: item[key] for key in ("label", "values", "unlabelled", "annotated") if key in item}
+        entries: Mapping[str, object] = item
+        new = cast(Annotation, {key: entries[key] for key in Annotation.__annotations__ if key in entries})
         if annotations and not new:
             continue
-        said = {key: new[key] for key in new if key != "label"}
+        said = {key: value for key, value in new.items() if key != "label"}
         if not new or any(
             os.path.samefile(other["label"], new["label"]) and said.items() <= other.items() for other in annotations
         ):
             raise DataError(f"{item['image']}: is listed twice with the same label {both}. Take one entry out.")
         if annotations:
-            first.setdefault("further_labels", []).append(new)
+            first["further_labels"] = [*first.get("further_labels", ()), new]
         else:
-            first.update(new)
+            merged[image] = {**first, **new}
     return list(merged.values())

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
 from dcl_monai.utils import DataError
 
+from .items import Item, Split
+
 __all__ = ["SPLITS", "split_subjects"]
 
-SPLITS = ("training", "validation", "test")
+SPLITS: tuple[Split, ...] = get_args(Split)
 """Names of the splits."""
 
 
 def split_subjects(
-    items: Sequence[Mapping[str, Any]], parts: Sequence[float], seed: int = 0, where: str = "", fold: int = 0
-) -> dict[str, list[dict[str, Any]]]:
+    items: Sequence[Item], parts: Sequence[float], seed: int = 0, where: str = "", fold: int = 0
+) -> dict[Split, list[Item]]:
     """
     Divide items into training, validation and test by subject, so that no subject stands in two of them.
 
@@ -59,4 +61,4 @@ def split_subjects(
     order = np.roll(order, fold * held_out)
     chosen = np.split(order, np.cumsum(sizes)[:-1])
     members = {split: {subjects[index] for index in indices} for split, indices in zip(SPLITS, chosen, strict=True)}
-    return {split: [dict(item) for item in items if item["subject"] in members[split]] for split in SPLITS}
+    return {split: [item.copy() for item in items if item["subject"] in members[split]] for split in SPLITS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, cast
 
 import torch
 from monai.engines import SupervisedTrainer
@@ -15,17 +15,21 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from dcl_monai.losses import FillLoss, class_probabilities
+from dcl_monai.samples import Batch
 
 __all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch", "warp"]
 
 logger = logging.getLogger(__name__)
 
-CONDITIONS = ("cond_image", "cond_mask")
+CONDITIONS: tuple[Literal["cond_image", "cond_mask"], ...] = ("cond_image", "cond_mask")
+"""What a conditional network takes beside the image."""
+TARGETS: tuple[Literal["label", "cond_mask", "cond_known"], ...] = ("label", "cond_mask", "cond_known")
+"""What a loss takes beside the logits."""
 LOSS_TERMS = ("loss", "supervised", "positive", "negative", "region", "prior", "fill", "dual")
 """What ``engine.state.output`` may hold of a loss: the whole, and its terms."""
 
 
-def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, torch.Tensor]:
+def dual_batch(batch: Batch, prob: torch.Tensor) -> Batch:
     """
     Swap target and condition of class s (Section 3.3.1): the condition becomes the dual target, and the target with its
     predicted label the condition of class s.
@@ -33,11 +37,11 @@ def dual_batch(batch: dict[str, torch.Tensor], prob: torch.Tensor) -> dict[str, 
     Conditions of the dual target's own subject (not ``dual_apart``) are blank: they would show it its own answer.
 
     Args:
-        batch: a batch of :class:`~dcl_monai.data.ConditionalDataset`.
+        batch: a batch with conditions and a dual target.
         prob: class probabilities of the target, Bm[HWD]; the gradient of the dual loss flows back through channel s.
 
     Returns:
-        a batch of the same form, without a further ``dual_*``.
+        a batch with conditions, without a further dual target.
     """
     selected = batch["dual_class"]
     size, classes = batch["image"].shape, prob.shape[1]
@@ -134,19 +138,18 @@ class DCLTrainer(SupervisedTrainer):
         )
 
     def prepare(
-        self, batchdata: dict[str, Any], device: torch.device, non_blocking: bool, **kwargs: Any
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], tuple[()], dict[str, torch.Tensor]]:
+        self, batchdata: Batch, device: torch.device, non_blocking: bool, **kwargs: Any
+    ) -> tuple[torch.Tensor, Batch, tuple[()], dict[str, torch.Tensor]]:
         """Move a batch to the device: network input, the whole batch as target, and the conditions."""
-        batch = {
+        moved = {
             key: value.to(device, non_blocking=non_blocking, **kwargs)
             for key, value in batchdata.items()
             if isinstance(value, torch.Tensor)
         }
-        return batch[Keys.IMAGE], batch, (), {key: batch[key] for key in CONDITIONS if key in batch}
+        batch = cast(Batch, moved)
+        return batch["image"], batch, (), {key: batch[key] for key in CONDITIONS if key in batch}
 
-    def losses(
-        self, logits: torch.Tensor, batch: dict[str, torch.Tensor]
-    ) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
+    def losses(self, logits: torch.Tensor, batch: Batch) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
         """
         The terms of the primal loss and, while ``dual`` is on, the dual loss and the term of what DualNet fills in.
 
@@ -162,30 +165,26 @@ class DCLTrainer(SupervisedTrainer):
             return primal, None
         if self.dual_network is None:
             raise RuntimeError("the dual loop is on, but there is no `dual_network`.")
-        finest = logits[:, 0] if logits.dim() > batch[Keys.LABEL].dim() else logits  # of deeply supervised heads
+        finest = logits[:, 0] if logits.dim() > batch["label"].dim() else logits  # of deeply supervised heads
         if self.fill_loss is not None and self.fill_loss.weight > 0.0:
             with torch.no_grad():
-                # the image before its augmentation, with conditions before theirs: what the network sees in service
-                before = "plain_" if "plain_image" in batch else ""
-                image = batch[before + Keys.IMAGE]
-                conditions = [batch.get(before + key, batch[key]) for key in CONDITIONS if key in batch]
-                filled = class_probabilities(self.dual_network(image, *conditions), batch[Keys.LABEL].shape[1])
+                filled = class_probabilities(self.dual_network(*unaugmented(batch)), batch["label"].shape[1])
                 if "plain_grid" in batch:
                     filled = warp(filled, batch["plain_grid"])
-            primal["fill"] = self.fill_loss(finest, filled, batch[Keys.LABEL])
+            primal["fill"] = self.fill_loss(finest, filled, batch["label"])
         if self.dual_weight == 0.0 or "dual_class" not in batch:  # plain epochs load no conditions
             return primal, None
-        swapped = dual_batch(batch, class_probabilities(finest, batch[Keys.LABEL].shape[1]))
-        dual_logits = self.dual_network(swapped[Keys.IMAGE], *(swapped[key] for key in CONDITIONS))
+        swapped = dual_batch(batch, class_probabilities(finest, batch["label"].shape[1]))
+        dual_logits = self.dual_network(swapped["image"], *(swapped[key] for key in CONDITIONS))
         return primal, total(self.loss_terms(dual_logits, swapped))
 
-    def loss_terms(self, logits: torch.Tensor, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def loss_terms(self, logits: torch.Tensor, batch: Batch) -> dict[str, torch.Tensor]:
         """The terms of the loss of one prediction."""
-        args = [batch[key] for key in (Keys.LABEL, "cond_mask", "cond_known") if key in batch]
+        args = [batch[key] for key in TARGETS if key in batch]
         terms = getattr(self.criterion, "terms", None)
         return terms(logits, *args) if terms is not None else {"supervised": self.criterion(logits, *args)}
 
-    def objective(self, logits: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    def objective(self, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
         """Eq. 8, or Eq. 10 while ``dual`` is on; the terms are noted in ``engine.state.output``."""
         primal, dual = self.losses(logits, batch)
         self.state.output.update({name: value.detach() for name, value in primal.items()})
@@ -205,6 +204,21 @@ class DCLTrainer(SupervisedTrainer):
         output = super()._iteration(engine, batchdata)
         output[Keys.LABEL] = output[Keys.LABEL][Keys.LABEL]  # the whole batch stood in for the target
         return output
+
+
+def unaugmented(batch: Batch) -> list[torch.Tensor]:
+    """
+    The network's inputs before their augmentation, as it sees images and conditions in service.
+
+    What the batch does not have in this form is taken as it is.
+    """
+    inputs = [batch.get("plain_image", batch["image"])]
+    if "cond_image" in batch:
+        inputs += [
+            batch.get("plain_cond_image", batch["cond_image"]),
+            batch.get("plain_cond_mask", batch["cond_mask"]),
+        ]
+    return inputs
 
 
 def warp(prob: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:

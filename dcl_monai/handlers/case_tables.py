@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import ignite.distributed as idist
 import nibabel as nib
@@ -20,7 +19,7 @@ from monai.data import MetaTensor
 from monai.engines import Evaluator
 
 from dcl_monai.candidates import known_positive
-from dcl_monai.datalist import prediction_name
+from dcl_monai.datalist import Item, prediction_name
 from dcl_monai.metrics import compute_surface_distances
 from dcl_monai.utils import as_bool
 from dcl_monai.utils.distributed import gather
@@ -194,8 +193,8 @@ class CaseDetails:
             SavePredictions(str(self.output_dir / "predictions")).attach(engine)
 
 
-def measured(engine: Evaluator) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Batch and output of every volume, but for the bare images of :func:`dcl_monai.utils.distributed.shard`."""
+def measured(engine: Evaluator) -> list[tuple[Item, dict[str, torch.Tensor]]]:
+    """Item, loaded, and output of every volume, but for bare images of :func:`dcl_monai.utils.distributed.shard`."""
     pairs = zip(engine.state.batch, engine.state.output, strict=True)
     return [(item, output) for item, output in pairs if "subject" in item]
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dcl_monai.check import CaseRecord, FileRecord, find_problems
 from dcl_monai.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
-from dcl_monai.datalist.items import annotation_table, annotations_of
+from dcl_monai.datalist.items import Datalist, annotation_table, annotations_of
 from dcl_monai.utils import DataError
 
 __all__ = ["Fingerprint", "take_fingerprint"]
@@ -77,12 +76,12 @@ class Fingerprint:
         }
 
 
-def take_fingerprint(datalist: Mapping[str, Any], workers: int = 1, progress: bool = True) -> Fingerprint:
+def take_fingerprint(datalist: Datalist, workers: int = 1, progress: bool = True) -> Fingerprint:
     """
     Read every file of a datalist once, for the check and for the fingerprint.
 
     Args:
-        datalist: the datalist, see :mod:`dcl_monai.datalist.load`.
+        datalist: the datalist.
         workers: processes that read, see :func:`~dcl_monai.check.inspect_datalist`.
         progress: whether to show a progress bar, if there is a terminal.
 
@@ -113,7 +112,7 @@ def take_fingerprint(datalist: Mapping[str, Any], workers: int = 1, progress: bo
     )
 
 
-def refuse(datalist: Mapping[str, Any], records: Sequence[CaseRecord]) -> None:
+def refuse(datalist: Datalist, records: Sequence[CaseRecord]) -> None:
     """Raise the first mistake that `check` finds, or that the default method would refuse."""
     problems = find_problems(datalist, records)
     fatal = [p for p in problems if p.severity == "error" or "needs two" in p.message]

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from dcl_monai.engines.trainer import dual_batch, total
 from dcl_monai.losses import ConditionalCompatibleLoss, DeepSupervision, class_probabilities
 from dcl_monai.networks import CompNet
+from dcl_monai.samples import Batch
 
 __all__ = ["training_bytes"]
 
@@ -102,7 +103,7 @@ def counted_bytes(
     return meter.peak - gradients + fixed
 
 
-def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = False) -> dict[str, torch.Tensor]:
+def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = False) -> Batch:
     """A batch of :class:`~dcl_monai.data.ConditionalDataset`, empty."""
     dtype = torch.float16 if half else torch.float32
 
@@ -125,7 +126,7 @@ def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = F
     }
 
 
-def step(primnet: CompNet, dualnet: CompNet, batch: dict[str, torch.Tensor], dual_weight: float = 0.2) -> None:
+def step(primnet: CompNet, dualnet: CompNet, batch: Batch, dual_weight: float = 0.2) -> None:
     """Forward and backward pass of stage 2, as :class:`~dcl_monai.engines.DCLTrainer` does them."""
     criterion = DeepSupervision(ConditionalCompatibleLoss(primnet.num_classes, "mmee", region_weight=1.0))
     logits = primnet(batch["image"], batch["cond_image"], batch["cond_mask"])

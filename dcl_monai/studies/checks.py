@@ -80,7 +80,7 @@ def count_subjects(run: Run) -> Mapping[str, int]:
         if mistake is None:
             raise
         raise mistake from None
-    counts = {split: len({item["subject"] for item in datalist[split]}) for split in SPLITS}
+    counts: dict[str, int] = {split: len({item["subject"] for item in datalist[split]}) for split in SPLITS}
     empty = next((split for split, count in counts.items() if not count), None)
     if empty is not None:
         raise DataError(f"no subject is left for {empty}: a study needs all three. Give another --split.")

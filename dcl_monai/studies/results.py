@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcl_monai.datalist import load_datalist
+from dcl_monai.datalist import Datalist, load_datalist
 from dcl_monai.datalist.items import decided_classes
 from dcl_monai.utils import DataError
 
@@ -50,7 +50,7 @@ class RunResults:
     folder: Path
     division: tuple[int, int]
     record: Mapping[str, Any]
-    datalist: Mapping[str, Any]
+    datalist: Datalist
     dice: Mapping[Case, Mapping[str, float]]
     shuffled: Mapping[Case, Mapping[str, float]]
     wrong_class: Mapping[Case, Mapping[str, float]]
@@ -60,7 +60,7 @@ class RunResults:
     vital_signs: Mapping[str, str]
 
     @property
-    def annotations(self) -> Mapping[str, Any]:
+    def annotations(self) -> Datalist:
         """The datalist that annotators made: that of the teacher, where the labels were completed by predictions."""
         teacher = self.folder / "teacher" / "datalist.json"
         return load_datalist(teacher) if teacher.is_file() else self.datalist

@@ -23,6 +23,8 @@ from dcl_monai.candidates import (
 )
 from dcl_monai.utils import DataError
 
+from .files import file_of, value_mistakes
+
 __all__ = ["EncodeCandidates", "ExpandCandidates", "IntersectCandidates", "RestrictToCandidates"]
 
 
@@ -80,19 +82,12 @@ class EncodeCandidates(Transform):
             DataError: when the label map holds a value without a meaning, or an annotated class does not exist.
         """
         tensor = convert_to_tensor(label, track_meta=True)
-        name = source(tensor)
+        name = _name(tensor)
         shown = outlines(annotated, self.num_classes, name)
         raw = tensor.detach().cpu().numpy()
-        if raw.dtype.kind == "f" and not (np.isfinite(raw).all() and np.array_equal(raw, np.rint(raw))):
-            raise DataError(f"{name}: label values must be whole numbers; is this an image or a probability map?")
-        found, inverse = np.unique(raw.astype(np.int64), return_inverse=True)
-        unknown = [int(value) for value in found if int(value) not in self.sets]
-        if unknown:
-            count = int(np.isin(raw, unknown).sum())
-            raise DataError(
-                f"{name}: label value(s) {unknown} in {count} voxel(s) have no meaning; known values are "
-                f"{sorted(self.sets)}. Correct the file or add the value to the class list."
-            )
+        found, inverse, counts = np.unique(raw, return_inverse=True, return_counts=True)
+        for mistake in value_mistakes(name, found, counts, self.sets):
+            raise DataError(mistake.message)
         table = [shown_set(self.outside, shown, self.num_classes)]
         codes = np.zeros(len(found), dtype=np.int64)
         for position, value in enumerate(found):
@@ -127,7 +122,7 @@ class IntersectCandidates(Transform):
         """
         if label.shape != other.shape:
             raise DataError(
-                f"{source(label)} and {source(other)} annotate one image but have shapes "
+                f"{_name(label)} and {_name(other)} annotate one image but have shapes "
                 f"{tuple(label.shape)} and {tuple(other.shape)}: resample one onto the other."
             )
         sets, other_sets = candidate_sets(label), candidate_sets(other)
@@ -138,7 +133,7 @@ class IntersectCandidates(Transform):
         if conflicts:
             count = sum(int((inverse == place).sum()) for place, pair in enumerate(pairs) if pair in conflicts)
             raise DataError(
-                f"{source(label)} and {source(other)} disagree in {count} voxel(s): one allows classes "
+                f"{_name(label)} and {_name(other)} disagree in {count} voxel(s): one allows classes "
                 f"{from_bits(conflicts[0][0])}, the other {from_bits(conflicts[0][1])}. Correct one of them or drop it."
             )
         table = [sets[0] & other_sets[0]]
@@ -194,6 +189,5 @@ class RestrictToCandidates(Transform):
         return prob.masked_fill(~candidates.to(prob.device), -1.0)
 
 
-def source(label: torch.Tensor) -> str:
-    """Name a label map by its file, for messages."""
-    return str(label.meta.get("filename_or_obj", "label map")) if isinstance(label, MetaTensor) else "label map"
+def _name(label: torch.Tensor) -> str:
+    return file_of(label, "label map")

@@ -24,9 +24,12 @@ from typing import Any
 
 import numpy as np
 from monai.config import KeysCollection
-from monai.transforms import LoadImage, MapTransform
+from monai.transforms import MapTransform
 
+from dcl_monai.datalist.items import Annotation
 from dcl_monai.utils import DataError
+
+from .files import read_label
 
 __all__ = ["StoredAnnotationD", "StoredAnnotationDict", "StoredAnnotationd", "stored_annotation"]
 
@@ -62,7 +65,7 @@ class StoredAnnotationd(MapTransform):
         return d
 
 
-def stored_annotation(label: str | Path, classes: Sequence[str]) -> dict[str, Any]:
+def stored_annotation(label: str | Path, classes: Sequence[str]) -> Annotation:
     """
     Read what a stored label says.
 
@@ -118,11 +121,7 @@ def _note(path: Path) -> Mapping[str, Any]:
 
 def _values(path: Path) -> set[int]:
     """The values of a label file."""
-    try:
-        found = np.unique(LoadImage(image_only=True, dtype=np.float64)(path).numpy())
-    except Exception as error:  # the readers raise whatever they like
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path}: cannot be read ({reason}). Store the label anew.") from error
+    found = np.unique(read_label(str(path), "Store the label anew.").numpy())
     if not np.array_equal(found, np.rint(found)):
         raise DataError(f"{path}: label values must be whole numbers; is this an image? Store the label anew.")
     return {int(value) for value in found}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,8 @@ from matplotlib.patches import Patch
 from torch import nn
 
 from dcl_monai.candidates import candidate_sets, expand, known_positive
-from dcl_monai.datalist.items import annotations_of
+from dcl_monai.datalist.items import Datalist, Item, annotations_of, unhidden
+from dcl_monai.samples import Volume
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import replace_atomic
 
@@ -89,8 +89,8 @@ def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str
 def draw_examples(
     network: nn.Module,
     inferer: Callable[[torch.Tensor, nn.Module], torch.Tensor],
-    datalist: Mapping[str, Any],
-    preprocessing: Callable[[dict[Hashable, Any]], Mapping[Hashable, Any]],
+    datalist: Datalist,
+    preprocessing: Callable[[Item], Volume],
     device: torch.device,
     path: str | Path,
     test_cases: int = 2,
@@ -101,8 +101,8 @@ def draw_examples(
     Args:
         network: the served network: one image in, class probabilities out.
         inferer: applies it to a volume, (1, C, H, W, D).
-        datalist: classes and splits, see :mod:`dcl_monai.datalist.load`.
-        preprocessing: turns an item into ``image`` (C, H, W, D) and coded ``label`` (1, H, W, D).
+        datalist: the datalist.
+        preprocessing: turns an item into a volume.
         device: device of the network.
         path: the PNG file.
         test_cases: number of test images.
@@ -115,7 +115,7 @@ def draw_examples(
     examples = []
     network.eval()
     for title, item in rows:
-        loaded = preprocessing(dict(item))
+        loaded = preprocessing(item.copy())
         full = preprocessing(unhidden(item))
         truth = class_map(full["label"], len(classes))
         told = class_map(loaded["label"], len(classes))
@@ -154,15 +154,7 @@ def telling_slice(*maps: np.ndarray) -> int:
     return best
 
 
-def unhidden(item: Mapping[str, Any]) -> dict[Any, Any]:
-    """The item with all that its files show, where some of it was hidden from the network."""
-    shown = dict(item) | ({"annotated": item["drawn"]} if "drawn" in item else {})
-    if "further_labels" in item:
-        shown["further_labels"] = [unhidden(other) for other in item["further_labels"]]
-    return shown
-
-
-def annotation_title(item: Mapping[str, Any], classes: Sequence[str]) -> str:
+def annotation_title(item: Item, classes: Sequence[str]) -> str:
     """What is annotated in an item, in words."""
     annotated = [
         entry for annotation in annotations_of(item) for entry in annotation.get("annotated", range(len(classes)))

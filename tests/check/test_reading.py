@@ -131,8 +131,11 @@ class TestDatalist:
 
     def test_files_of_repeated_items_are_read_once(self, datalist, monkeypatch):
         read = []
-        load = reading.load
-        monkeypatch.setattr(reading, "load", lambda path: read.append(os.path.basename(path)) or load(path))
+        for name in ("read_image", "read_label"):
+            load = getattr(reading, name)
+            monkeypatch.setattr(
+                reading, name, lambda path, load=load: read.append(os.path.basename(path)) or load(path)
+            )
         datalist["training"] = [item | {"annotated": [j]} for item in datalist["training"] for j in range(3)]
         records = inspect_datalist(datalist, progress=False)
         assert len(records) == 14

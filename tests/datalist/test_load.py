@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dcl_monai.datalist import datalist_hash, load_datalist, simulate_datalist, write_datalist
+from dcl_monai.datalist import Datalist, Item, datalist_hash, load_datalist, simulate_datalist, write_datalist
 from dcl_monai.datalist.items import annotations_of, decided_classes, shown_classes
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
@@ -342,6 +342,26 @@ class TestHash:
         datalist = load_datalist(moved / "list.json")
         assert all(os.path.exists(item["image"]) for item in datalist["training"])
         assert str(moved) in datalist["training"][0]["image"]
+
+    def test_is_the_same_in_every_version(self):
+        """Papers name it, and it stands in files of datalists: it was computed before items had a type."""
+        values = {0: [0], 1: [1], 2: [2], 3: [3]}
+        strokes = {"label": "b_lv.nii", "values": {3: [3]}, "unlabelled": [255], "annotated": [3]}
+        first: Item = {"image": "a.nii", "subject": "a", "dataset": "north", "case": "a", "label": "a_gt.nii"}
+        second: Item = {"image": "b.nii", "subject": "b", "dataset": "north", "case": "b", "label": "b_gt.nii"}
+        second |= {"values": {0: [0], 5: [1, 2, 3]}, "annotated": [[1, 2, 3]]}
+        datalist: Datalist = {
+            "classes": ["background", "RV", "MYO", "LV"],
+            "unions": {"whole heart": [1, 2, 3]},
+            "training": [
+                first | {"values": values, "annotated": [2], "drawn": [0, 1, 2, 3], "phase": "ED"},
+                second | {"further_labels": [strokes | {"content": "0123456789abcdef"}]},
+                {"image": "c.nii", "subject": "c", "dataset": "south", "case": "c"},
+            ],
+            "validation": [{"image": "d.nii", "subject": "d", "label": "d_gt.nii"}],
+            "test": [],
+        }
+        assert datalist_hash(datalist) == "ede1bbf4cf13c858296684b2b11a67964816abab9c064aa71681d8b5e5dfd4ed"
 
     def test_does_not_depend_on_any_order(self, hearts):
         datalist = load_datalist(hearts)

@@ -188,7 +188,7 @@ def test_values_without_meaning(tmp_path, array, known):
         return
     message = fails(item)
     assert message.startswith(path)
-    assert str(sorted(unknown)) in message
+    assert str(sorted(unknown)[:10])[:-1] in message  # an image in place of a label has thousands
     assert str(sorted(known)) in message
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from monai.transforms import Compose, LoadImaged
 
-from dcl_monai.datalist import prediction_name
+from dcl_monai.datalist import Item, prediction_name
 from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.utils import DataError
 from dcl_monai.visualize.overlays import COLOURS, class_map
@@ -207,7 +206,7 @@ def heart_window(mask: np.ndarray) -> tuple[slice, ...]:
     )
 
 
-def item_of(run: RunResults, case: Case) -> Mapping[str, Any]:
+def item_of(run: RunResults, case: Case) -> Item:
     """
     The item of a test volume.
 
@@ -215,7 +214,7 @@ def item_of(run: RunResults, case: Case) -> Mapping[str, Any]:
         DataError: when the datalist of the run does not have it.
     """
     for item in run.datalist["test"]:
-        noted = tuple(str(item.get(key) or "") for key in ("dataset", "subject", "phase", "case"))
-        if noted == case:
-            return dict(item)
+        noted = (item.get("dataset"), item["subject"], item.get("phase"), item.get("case"))
+        if tuple(str(entry or "") for entry in noted) == case:
+            return item.copy()
     raise DataError(f"{run.folder}: its datalist has no test volume {' '.join(case)}.")

@@ -5,26 +5,25 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import nibabel as nib
 import numpy as np
 import torch
-from monai.transforms import LoadImage
 from scipy import ndimage
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import dijkstra
 from tqdm import tqdm
 
 from dcl_monai.candidates import candidate_sets, from_bits
+from dcl_monai.datalist.items import Item, annotations_of, decided_classes, unhidden
 from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.transforms.files import read_image
 from dcl_monai.utils import DataError
-
-from .items import annotations_of, decided_classes
 
 __all__ = ["draw_scribbles", "scribble_items"]
 
@@ -46,8 +45,8 @@ EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
 def scribble_items(
-    items: Sequence[Mapping[str, Any]], num_classes: int, folder: str | Path, seed: int = 0
-) -> tuple[list[dict[str, Any]], np.ndarray]:
+    items: Sequence[Item], num_classes: int, folder: str | Path, seed: int = 0
+) -> tuple[list[Item], np.ndarray]:
     """
     Replace the labels of fully labelled items by scribbles, written as NIfTI files with the geometry of the images.
 
@@ -96,12 +95,12 @@ def scribble_items(
     return result, np.where(counted, np.nansum(coverage, 0), np.nan) / np.maximum(counted, 1)
 
 
-def as_scribbled(
-    item: Mapping[str, Any], label: Path, shown: Sequence[int], blank: int, strokes: np.ndarray
-) -> dict[str, Any]:
+def as_scribbled(item: Item, label: Path, shown: Sequence[int], blank: int, strokes: np.ndarray) -> Item:
     """An item whose only annotation is a file of strokes; ``content`` is a digest of the strokes themselves."""
     content = hashlib.sha256(repr(strokes.shape).encode() + strokes.astype("<u2").tobytes()).hexdigest()
-    return {key: value for key, value in item.items() if key not in ("drawn", "further_labels")} | {
+    kept = cast(Item, {key: value for key, value in item.items() if key not in ("drawn", "further_labels")})
+    return {
+        **kept,
         "label": str(label),
         "values": {j: [j] for j in shown},
         "unlabelled": [blank],
@@ -110,7 +109,7 @@ def as_scribbled(
     }
 
 
-def file_names(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def file_names(items: Iterable[Item]) -> Iterator[str]:
     """A file name for each item, made of the names of its data set and case; no two are the same on any file system."""
     taken: set[str] = set()
     for item in items:
@@ -123,21 +122,16 @@ def file_names(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield name
 
 
-def case_seed(seed: int, item: Mapping[str, Any]) -> int:
+def case_seed(seed: int, item: Item) -> int:
     """A seed for an item, the same on every machine (unlike Python's own ``hash``)."""
     name = f"{seed}/{item.get('dataset', '')}/{item['case']}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
-def load_class_map(item: Mapping[str, Any], num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def load_class_map(item: Item, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the class index of every voxel, (H, W[, D]), as the item's label files show it, and the image's affine."""
-    annotations = [dict(a) | {"annotated": a.get("drawn", a.get("annotated"))} for a in annotations_of(item)]
-    data = {**annotations[0], "further_labels": annotations[1:]}
-    try:
-        data["image"] = LoadImage(image_only=True, ensure_channel_first=True)(item["image"])
-    except Exception as error:  # the readers raise whatever they like
-        raise DataError(f"{item['image']}: cannot be read. Replace the file or take it off the list.") from error
-    label = LoadCandidatesd("label", num_classes)(data)["label"]
+    loaded: Any = {**unhidden(item), "image": read_image(item["image"])}
+    label = LoadCandidatesd("label", num_classes)(loaded)["label"]
     if label.ndim not in (3, 4):
         raise DataError(
             f"{item['label']}: strokes are drawn in 2D and 3D images, but this has {label.ndim - 1} dimensions."

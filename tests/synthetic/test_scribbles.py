@@ -13,8 +13,8 @@ from scipy import ndimage
 from dcl_monai.candidates import from_bits
 from dcl_monai.datalist import datalist_hash, load_datalist, write_datalist
 from dcl_monai.datalist.items import annotation_table, shown_classes
-from dcl_monai.datalist.scribbles import draw_scribbles, file_names, scribble_items
 from dcl_monai.datalist.simulate import show_only
+from dcl_monai.synthetic.scribbles import draw_scribbles, file_names, scribble_items
 from dcl_monai.utils import DataError
 
 CLASSES = ["background", "RV", "MYO", "LV"]

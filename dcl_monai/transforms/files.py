@@ -1,0 +1,203 @@
+"""Reading image and label files, and what is checked of a label: written once, for the loader and for ``check``."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, reduce
+from operator import and_
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from monai.data import MetaTensor
+from monai.transforms import LoadImage
+
+from dcl_monai.candidates import from_bits
+from dcl_monai.utils import DataError
+
+__all__ = [
+    "LabelMistake",
+    "contradiction",
+    "count_values",
+    "file_of",
+    "geometry_mistakes",
+    "read_image",
+    "read_label",
+    "value_mistakes",
+]
+
+AFFINE_TOLERANCE_MM = 1e-2
+SHOWN_VALUES = 10
+"""So many label values without a meaning are named."""
+
+
+class LabelMistake(NamedTuple):
+    """
+    A label that cannot be used.
+
+    Args:
+        kind: what is wrong with it, in a few words.
+        message: one line that names the file, the value and the remedy.
+    """
+
+    kind: str
+    message: str
+
+
+def read_image(
+    path: str, dtype: type = np.float32, remedy: str = "Replace the file or take it off the list."
+) -> MetaTensor:
+    """
+    Read an image file, or a folder with one DICOM series, as (C, H, W[, D]).
+
+    Raises:
+        DataError: when it cannot be read, or holds no voxels.
+    """
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loaded: MetaTensor = _reader(dtype)(path)
+        if not loaded.numel():
+            raise ValueError(f"no voxels, its shape is {tuple(loaded.shape[1:])}")
+        if any("more than one DICOM series" in str(warning.message) for warning in caught):
+            raise ValueError("more than one DICOM series in the folder; keep the one that is meant")
+        return loaded
+    except Exception as error:  # the readers raise whatever they like
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
+        raise DataError(f"{path}: cannot be read ({reason}). {remedy}") from error
+
+
+def read_label(path: str, remedy: str = "Replace the file or take it off the list.") -> MetaTensor:
+    """Read a label file as (1, H, W[, D]), see :func:`read_image`."""
+    # float32 holds no label value above 2**24, of which some atlases have many
+    return read_image(path, np.float64, remedy)
+
+
+@cache
+def _reader(dtype: type) -> LoadImage:
+    return LoadImage(image_only=True, ensure_channel_first=True, dtype=dtype)
+
+
+def file_of(tensor: torch.Tensor, default: str) -> str:
+    """The file that an image or a label was read from, for messages; ``default`` if it does not say."""
+    return str(tensor.meta.get("filename_or_obj", default)) if isinstance(tensor, MetaTensor) else default
+
+
+def geometry_mistakes(name: str, label: torch.Tensor, image: torch.Tensor) -> Iterator[LabelMistake]:
+    """
+    Check that a label has one value for every voxel of its image, at the same place.
+
+    Args:
+        name: the label's file.
+        label: the label, (1, H, W[, D]).
+        image: its image, (C, H, W[, D]).
+    """
+    if len(label) > 1 or label.ndim > 4:
+        channels = label.numel() // int(np.prod(label.shape[1:4]))
+        yield LabelMistake(
+            "Several frames or channels",
+            f"{name}: has {channels} channels, but a label has one value per voxel. Save it as one label map.",
+        )
+        return
+    its_image = f"its image {file_of(image, '')}".rstrip()
+    if image.shape[1:] != label.shape[1:]:
+        yield LabelMistake(
+            "Image and label differ in geometry",
+            f"{name}: its shape {tuple(label.shape[1:])} differs from {tuple(image.shape[1:])} of {its_image}. "
+            "Resample the label onto the image or correct the pair.",
+        )
+    elif isinstance(image, MetaTensor) and isinstance(label, MetaTensor):
+        offset = float((image.affine - label.affine).abs().max())
+        if offset > AFFINE_TOLERANCE_MM:
+            yield LabelMistake(
+                "Image and label differ in geometry",
+                f"{name}: its affine differs from that of {its_image} by {offset:.3g}. Resample the label onto the "
+                "image, or copy the image's header if only the header is wrong.",
+            )
+
+
+def value_mistakes(name: str, values: np.ndarray, counts: np.ndarray, known: Collection[int]) -> Iterator[LabelMistake]:
+    """
+    Check that the values of a label are whole numbers that have a meaning.
+
+    Args:
+        name: the label's file.
+        values: the values that the label holds, each once.
+        counts: number of voxels of each.
+        known: label values that have a meaning.
+    """
+    odd = values[~np.isfinite(values) | (values != np.rint(values))]
+    if odd.size:
+        yield LabelMistake(
+            "Label that holds no whole numbers",
+            f"{name}: holds values like {odd[0]:g}, but label values must be whole numbers; is this an image or a "
+            "probability map? Correct the list.",
+        )
+        return
+    unknown = {int(value): int(count) for value, count in zip(values, counts, strict=True) if int(value) not in known}
+    if unknown:
+        shown = ", ".join(map(str, list(unknown)[:SHOWN_VALUES])) + (", ..." if len(unknown) > SHOWN_VALUES else "")
+        yield LabelMistake(
+            "Label value without a meaning",
+            f"{name}: label value(s) [{shown}] in {sum(unknown.values())} voxel(s) have no meaning; known values are "
+            f"{sorted(known)}. Correct the file, or say in `values` of the data set what they stand for.",
+        )
+
+
+def count_values(labels: Sequence[np.ndarray], size: int) -> dict[tuple[int, ...], int]:
+    """
+    Count the voxels of every combination of values.
+
+    Args:
+        labels: label maps of one shape, one per annotation; there may be none.
+        size: number of voxels.
+    """
+    if not labels:
+        return {(): size}
+    values = [np.unique(label) for label in labels]
+    if len(labels) == 1:
+        joint, counts = np.arange(len(values[0])), np.unique(labels[0], return_counts=True)[1]
+    else:
+        places = [np.searchsorted(found, label).ravel() for found, label in zip(values, labels, strict=True)]
+        joint, counts = np.unique(np.ravel_multi_index(places, [len(found) for found in values]), return_counts=True)
+    combined = zip(*np.unravel_index(joint, [len(found) for found in values]), strict=True)
+    return {
+        tuple(int(found[place]) for found, place in zip(values, combination, strict=True)): int(count)
+        for combination, count in zip(combined, counts, strict=True)
+    }
+
+
+def contradiction(
+    image: str,
+    labels: Sequence[str],
+    voxels: Mapping[tuple[int, ...], int],
+    tables: Sequence[Mapping[int, int]],
+    classes: Sequence[str],
+) -> LabelMistake | None:
+    """
+    Say where the annotations of one image leave no class for a voxel.
+
+    Args:
+        image: the image's file.
+        labels: the label files.
+        voxels: values of a voxel, one per label -> number of such voxels, see :func:`count_values`.
+        tables: for every label, value -> candidate set.
+        classes: class names.
+    """
+    conflicts: Counter[tuple[int, ...]] = Counter()
+    for values, count in voxels.items():
+        told = tuple(table[value] for table, value in zip(tables, values, strict=True))
+        if told and not reduce(and_, told):
+            conflicts[told] += count
+    if not conflicts:
+        return None
+    worst = max(conflicts, key=lambda told: (conflicts[told], told))
+    words = [" or ".join(classes[j] for j in from_bits(bits)) for bits in worst]
+    said = "; ".join(f"{name} says {word}" for name, word in zip(labels, words, strict=True))
+    return LabelMistake(
+        "Annotations contradict each other",
+        f"{image}: its annotations contradict each other in {sum(conflicts.values())} voxel(s): {said}. Correct one of "
+        "them or take it off the list.",
+    )
