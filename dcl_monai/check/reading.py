@@ -119,7 +119,7 @@ def read_all(jobs: Sequence[Job], workers: int, read: Callable[[Job], T]) -> Ite
             yield from pool.map(read, left, chunksize=CHUNK)
         except BrokenProcessPool as error:
             raise DataError(
-                "a process that reads the files has died, perhaps for lack of memory. Try again with --workers 1."
+                "a process that reads the files was killed, perhaps because memory ran out. Try again with --workers 1."
             ) from error
 
 
@@ -182,7 +182,7 @@ def load(path: str) -> MetaTensor:
         return loaded
     except Exception as error:  # the readers raise whatever they like
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
-        raise DataError(f"{path}: cannot be read ({reason}). Replace the file or take it off the list.") from error
+        raise DataError(f"{path}: cannot be read ({reason}). Replace the file or remove it from the list.") from error
 
 
 def count_values(labels: Sequence[np.ndarray], size: int) -> dict[tuple[int, ...], int]:
@@ -256,7 +256,7 @@ def candidate_counts(
     said = "; ".join(f"{name} says {word}" for name, word in zip(files.labels, words, strict=True))
     message = (
         f"{item['image']}: its annotations contradict each other in {sets[0]} voxel(s): {said}. Correct one of them or "
-        "take it off the list."
+        "remove it from the list."
     )
     return sets, (Problem("error", "Annotations contradict each other", message),)
 
@@ -279,12 +279,12 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
         yield Problem(
             "warning",
             "Empty image",
-            f"{name}: all pixels have the value {pixels.flat[0]:g}. Replace the file or take it off the list.",
+            f"{name}: all pixels have the value {pixels.flat[0]:g}. Replace the file or remove it from the list.",
         )
     if not (np.isfinite(spacing).all() and min(spacing) > 0):
         yield _error(
             "Header without voxel size",
-            f"{name}: its header gives a voxel size of {tuple(spacing)} mm. Mend the header.",
+            f"{name}: its header gives a voxel size of {tuple(spacing)} mm. Correct the header.",
         )
 
 

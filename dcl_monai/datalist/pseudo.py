@@ -43,7 +43,7 @@ def pseudo_datalist(datalist: Mapping[str, Any], folder: str | Path) -> dict[str
     for item in datalist["training"]:
         label = Path(folder) / prediction_name(item)
         if not label.is_file():
-            raise DataError(f"{label}: the prediction of {item['image']} is missing. Make the predictions anew.")
+            raise DataError(f"{label}: the prediction of {item['image']} is missing. Make the predictions again.")
         kept = {key: value for key, value in item.items() if key not in SPECIFICATION}
         training.append(kept | {"label": str(label), "values": {j: [j] for j in classes}, "annotated": classes})
     result = {**datalist, "training": training}

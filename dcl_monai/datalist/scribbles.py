@@ -136,7 +136,7 @@ def load_class_map(item: Mapping[str, Any], num_classes: int) -> tuple[np.ndarra
     try:
         data["image"] = LoadImage(image_only=True, ensure_channel_first=True)(item["image"])
     except Exception as error:  # the readers raise whatever they like
-        raise DataError(f"{item['image']}: cannot be read. Replace the file or take it off the list.") from error
+        raise DataError(f"{item['image']}: cannot be read. Replace the file or remove it from the list.") from error
     label = LoadCandidatesd("label", num_classes)(data)["label"]
     if label.ndim not in (3, 4):
         raise DataError(

@@ -65,7 +65,7 @@ class LoadCandidatesd(MapTransform):
             label = self.load(name)
         except Exception as error:  # the readers raise whatever they like
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise DataError(f"{name}: cannot be read ({reason}). Replace the file or take it off the list.") from error
+            raise DataError(f"{name}: cannot be read ({reason}). Replace it or remove it from the list.") from error
         if len(label) > 1:
             raise DataError(f"{name}: has {len(label)} channels, but a label has one value per voxel. Save one map.")
         problem = same_geometry(image, label)

@@ -129,7 +129,7 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
     try:
         record.write_text(json.dumps(content | {"configs": content["configs"] | {names[2]: "0" * 64}}))
         assert main(["study", "baselines", "--out", str(out), "--only", "paper_6", "--seeds", "0"]) == 1
-        assert "was begun with another configs/paper/ablation_6.json;" in capsys.readouterr().err
+        assert "was started with another configs/paper/ablation_6.json;" in capsys.readouterr().err
     finally:
         record.write_text(json.dumps(content))
 
