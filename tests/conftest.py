@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import locale
-from collections.abc import Callable
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nibabel as nib
@@ -12,6 +15,33 @@ import pytest
 import torch
 
 from dcl_monai.networks import CompNet, DCLNet
+
+ROOT = Path(__file__).parents[1]
+OF_THE_USER = re.compile(re.escape(f"{ROOT}/bundles/") + r"\w+/(data|models|output)/(?!\.gitkeep)")
+"""Files that a user's own runs leave in the bundles."""
+
+
+def refuse_files_of_the_user(event: str, args: tuple[object, ...]) -> None:
+    """No test depends on what somebody trained before in this clone: opening such a file is an error."""
+    if event == "open" and isinstance(args[0], (str, Path)) and OF_THE_USER.match(os.path.abspath(args[0])):
+        raise AssertionError(f"a test opens {args[0]}, which belongs to the user. Give it a path of its own.")
+
+
+sys.addaudithook(refuse_files_of_the_user)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bundles_stay_as_they_are() -> Iterator[None]:
+    """The same for processes that a test starts: after the tests the bundles hold what they held before."""
+
+    def content() -> dict[str, int]:
+        files = [path for path in (ROOT / "bundles").rglob("*") if path.is_file()]
+        return {str(path): path.stat().st_mtime_ns for path in files}
+
+    before = content()
+    yield
+    assert content() == before, "a test wrote into bundles/. Give it --output_dir, --model_file and --dataset_dir."
+
 
 torch.set_num_threads(1)  # the networks of the tests are tiny: more threads only get into each other's way
 

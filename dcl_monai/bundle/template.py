@@ -2,7 +2,7 @@
 The bundles are made from one template: the files of ``template/`` with a few values put in.
 
 The template is text, as Python's :py:class:`string.Template` reads it with ``~`` for its ``$``, which MONAI's
-expressions need. To change all bundles, edit the template; to change one, edit :data:`BUNDLES`. Then write them anew::
+expressions need. To change all bundles, edit the template; to change one, edit :data:`BUNDLES`. Then write them again::
 
     python -m dcl_monai.bundle.template bundles
 """
@@ -281,7 +281,7 @@ def write_bundle(settings: BundleSettings, folder: str | Path) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Write the bundles of the repository anew, below the folder that is given."""
+    """Write the bundles of the repository again, below the folder that is given."""
     if len(words) != 1:
         print("usage: python -m dcl_monai.bundle.template FOLDER (bundles, in the repository)", file=sys.stderr)
         return 2

@@ -153,7 +153,7 @@ def paint(bits: int, summary: Summary) -> tuple[str, str, str]:
         return UNKNOWN_COLOUR, "hatched", f"not annotated: {' or '.join(names)}"
     unions = {tuple(indices): name for name, indices in summary.datalist.get("unions", {}).items()}
     named = f"{unions[members]}: " if members in unions else ""
-    return UNION_COLOUR, "hatched", f"{named}{' or '.join(names)}, not told apart"
+    return UNION_COLOUR, "hatched", f"{named}{' or '.join(names)}, not distinguished"
 
 
 def class_colour(index: int, num_classes: int) -> str:

@@ -84,9 +84,7 @@ def _duplicates(records: Sequence[CaseRecord]) -> Iterator[Problem]:
                 "error" if across else "warning",
                 "Same image in two splits" if across else "Same image twice",
                 f"{other.files.image} ({other.split}): holds the same pixels as {first.files.image} ({first.split}). "
-                + (
-                    "Take one of them off the list." if across else "Take one off the list, or list it with two labels."
-                ),
+                + ("Remove one of them from the list." if across else "Remove one, or list it with two labels."),
             )
 
 
@@ -143,7 +141,7 @@ def _validation_shows_nothing(datalist: Datalist, records: Sequence[CaseRecord])
             "warning",
             "Validation by strokes",
             "the validation labels are known in part only (scribbles, ignored regions): Dice is measured where they "
-            "are, and is no Dice of whole structures. Add a few images labelled in full, if you can.",
+            "are, and is not the Dice of whole structures. Add a few images labelled in full, if you can.",
         )
     blind = [name for j, name in enumerate(classes) if j and not any(state[j] in SEEN for state in states)]
     if blind and not any(State.UNREAD in state for state in states):

@@ -126,7 +126,7 @@ def read_all(jobs: Sequence[Job], workers: int, read: Callable[[Job], T]) -> Ite
             yield from pool.map(read, left, chunksize=CHUNK)
         except BrokenProcessPool as error:
             raise DataError(
-                "a process that reads the files has died, perhaps for lack of memory. Try again with --workers 1."
+                "a process that reads the files was killed, perhaps because memory ran out. Try again with --workers 1."
             ) from error
 
 
@@ -238,12 +238,12 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
         yield Problem(
             "warning",
             "Empty image",
-            f"{name}: all pixels have the value {pixels.flat[0]:g}. Replace the file or take it off the list.",
+            f"{name}: all pixels have the value {pixels.flat[0]:g}. Replace the file or remove it from the list.",
         )
     if not (np.isfinite(spacing).all() and min(spacing) > 0):
         yield _error(
             "Header without voxel size",
-            f"{name}: its header gives a voxel size of {tuple(spacing)} mm. Mend the header.",
+            f"{name}: its header gives a voxel size of {tuple(spacing)} mm. Correct the header.",
         )
 
 

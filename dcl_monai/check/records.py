@@ -21,7 +21,7 @@ class State(Enum):
     STROKES = "known in part"
     """seen at some voxels, unknown at others."""
     UNION = "in a union only"
-    """drawn together with other structures, and not told apart from them."""
+    """drawn together with other structures, and not distinguished from them."""
     UNKNOWN = "not annotated"
     UNREAD = "error"
     """the files cannot be read or do not fit together, so nothing can be said."""

@@ -66,7 +66,7 @@ summary { cursor: pointer; color: #1b5e92; }
 <p class="small">{{ summary.name }} · datalist hash <code>{{ summary.hash }}</code></p>
 </div>
 
-{{ problems("Errors: mend these first", "error") }}
+{{ problems("Errors: fix these first", "error") }}
 {{ problems("Warnings: look at these", "warning") }}
 
 <h2>Which class is annotated where</h2>

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{arguments.loss}: no counterexample; the ground truth was a minimiser for every kind of annotation")
     print(f"({', '.join(ANNOTATION_KINDS)}). This is evidence, not a proof.")
     if indifferent:
-        print("But it does not mind predictions that contradict a full label, either: it can teach nothing.")
+        print("But it also accepts predictions that contradict a full label, so it teaches nothing.")
     return 0
 
 
@@ -86,7 +86,7 @@ def load_loss(name: str, num_classes: int, arguments: str = "{}") -> Callable[..
     try:
         given = dict(json.loads(arguments))
     except (ValueError, TypeError) as error:
-        raise DataError(f'--arguments {arguments}: is no JSON object ({error}). Write {{"name": value}}.') from error
+        raise DataError(f'--arguments {arguments}: is not a JSON object ({error}). Write {{"name": value}}.') from error
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

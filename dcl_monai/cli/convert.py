@@ -105,7 +105,7 @@ def write(document: Mapping[str, Any], out: Path, comments: Sequence[str]) -> No
     except OSError as error:
         raise DataError(f"{out}: cannot be written ({error.strerror}). Choose another place.") from error
     except UnicodeError as error:  # JSON may hold halves of characters
-        raise DataError(f"{out}: a name in the data set is no text ({error}). Rename it.") from error
+        raise DataError(f"{out}: a name in the data set is not text ({error}). Rename it.") from error
 
 
 def command(layout: str, options: Mapping[str, Any]) -> str:

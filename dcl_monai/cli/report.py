@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dcl_monai.studies.report import write_report
 
     if len(arguments.studies) > 1 and arguments.out is None:
-        raise DataError("Give --out DIR: a report of several studies belongs into none of their folders.")
+        raise DataError("Give --out DIR: a report of several studies needs a folder of its own.")
     page = write_report(*arguments.studies, out=arguments.out)
     print(f"report: {page}\ntables as CSV and LaTeX: {page.parent / 'report'}")
     return 0

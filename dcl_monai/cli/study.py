@@ -97,13 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
     save_study(arguments.out, settings)
     elsewhere, failures = run_study(runs, jobs, arguments.threads, Display(runs, jobs))
     for other in elsewhere:
-        print(f"{other.name}: is running elsewhere, and was left alone.")
+        print(f"{other.name}: is running elsewhere and was skipped.")
     for failure in failures:
         print(failure.describe(), file=sys.stderr)
     if failures:
-        print(
-            f"{len(failures)} of {len(runs)} runs failed; call the command again to go on with them.", file=sys.stderr
-        )
+        print(f"{len(failures)} of {len(runs)} runs failed; run the command again to continue them.", file=sys.stderr)
         return 1
     print(f"done. Next:\n  python -m dcl_monai report {arguments.out}")
     return 0

@@ -19,7 +19,7 @@ class BankDataset(Dataset):
     """
     The images of a conditional bank as training items, each a partial label: one class is annotated, as in the bank.
 
-    A network that goes on training with a few new labels forgets the structures that nobody drew in them. The bank
+    A network that continues training with a few new labels forgets the structures that nobody drew in them. The bank
     holds images of every class, and travels with the model: mixed with the new images they keep what was learned.
 
     The bank does not say whose images it holds. Images that are alike to the last bit, as those of a subject with two

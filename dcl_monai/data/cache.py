@@ -91,8 +91,8 @@ class DiskCacheDataset(PersistentDataset):
     MONAI's PersistentDataset for volumes with candidate sets.
 
     A file of the cache is named after all it depends on: the item, size and time of its files, the settings of the
-    transforms, and the versions of MONAI and of this package. Whatever changes, the volume is made anew. Files are
-    written in one step, and one that cannot be read all the same is made anew, too. They hold tensors and plain
+    transforms, and the versions of MONAI and of this package. Whatever changes, the volume is made again. Files are
+    written in one step, and one that cannot be read all the same is made again, too. They hold tensors and plain
     values only, so reading them runs no code; what was done to a volume is not noted, so it cannot be inverted.
 
     Args:
@@ -117,7 +117,7 @@ class DiskCacheDataset(PersistentDataset):
             try:
                 return {key: unpacked(value) for key, value in torch.load(path, weights_only=True).items()}
             except Exception as error:  # a damaged file makes torch raise whatever it likes
-                logger.warning(f"{path}: damaged ({type(error).__name__}), made anew.")
+                logger.warning(f"{path}: damaged ({type(error).__name__}), made again.")
         volume = self._pre_transform(deepcopy(item_transformed))
         try:
             save_atomic({key: packed(value) for key, value in volume.items()}, path)

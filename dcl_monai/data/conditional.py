@@ -97,7 +97,7 @@ class ConditionalDataset(Dataset):
         for index, item in enumerate(self.items[i] for i in range(len(self.items))):
             described = self.rule.describe(item["image"].unsqueeze(0))[0]
             if index == 0:
-                # at once: many small tensors that stay, between large ones that go, would leave the heap in pieces
+                # at once: separate small tensors would fragment the memory
                 self.descriptors = described.new_zeros((len(self.items), len(described)))
             self.descriptors[index] = described
             self.subjects.append(item["subject"])

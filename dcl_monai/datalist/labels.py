@@ -97,7 +97,7 @@ class LabelMeaning:
             across = [v for v, meant in self.values.items() if v not in inside and set(meant) & set(members)]
             if across:
                 raise DataError(
-                    f"{self.where}, {place}: {name!r} cannot be told apart, since label value {across[0]} stands for "
+                    f"{self.where}, {place}: {name!r} cannot be distinguished: label value {across[0]} stands for "
                     f"{self.names(self.values[across[0]])} at once. Say that the union is annotated instead."
                 )
             if not inside:
@@ -120,7 +120,7 @@ class LabelMeaning:
         if lost:
             raise DataError(
                 f"{self.where}, {place}: no label value is left for {self.names(lost)}, since {self.classes[0]} is "
-                "told apart from it. If it may lie where nobody drew, name only what was drawn, without "
+                "distinguished from it. If it may lie where nobody drew, name only what was drawn, without "
                 f"{self.classes[0]}; otherwise add its value to `values`, even if no image shows it."
             )
 

@@ -155,7 +155,7 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
     if content["datalist_version"] != VERSION:
         raise DataError(
             f"{name}: datalist_version {content['datalist_version']!r} is not {VERSION}, the one this version of "
-            "dcl_monai writes. Make the file anew."
+            "dcl_monai writes. Make the file again."
         )
     try:
         classes = list(content["classes"])
@@ -172,13 +172,13 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
         digest = datalist_hash(datalist)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"{name}: was changed by hand and no longer fits together. Make it anew, or write a file in the form of "
+            f"{name}: was changed by hand and no longer fits together. Make it again, or write a file in the form of "
             "docs/start/own_data.md."
         ) from error
     if digest != content.get("hash"):
         raise DataError(
             f"{name}: its content has the hash {digest[:12]}, but it says {str(content.get('hash'))[:12]}: the file "
-            "was changed by hand. Make it anew."
+            "was changed by hand. Make it again."
         )
     return datalist
 

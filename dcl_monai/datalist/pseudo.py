@@ -42,7 +42,7 @@ def pseudo_datalist(datalist: Datalist, folder: str | Path) -> Datalist:
     for item in datalist["training"]:
         label = Path(folder) / prediction_name(item)
         if not label.is_file():
-            raise DataError(f"{label}: the prediction of {item['image']} is missing. Make the predictions anew.")
+            raise DataError(f"{label}: the prediction of {item['image']} is missing. Make the predictions again.")
         kept = cast(Item, {key: value for key, value in item.items() if key not in SPECIFICATION})
         training.append({**kept, "label": str(label), "values": {j: [j] for j in classes}, "annotated": classes})
     result: Datalist = {**datalist, "training": training}

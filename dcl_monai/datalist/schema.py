@@ -234,23 +234,23 @@ def read_file(path: str | Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is no text in UTF-8. Give a YAML or JSON file.") from error
+        raise DataError(f"{path}: is not text in UTF-8. Give a YAML or JSON file.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be read ({reason}). Check the name of the file.") from error
     try:
         content = json.loads(text, object_pairs_hook=_unique_pairs) if is_json else yaml.load(text, Loader=_Loader)
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}: is no JSON ({error.msg}). Mend this line.") from error
+        raise DataError(f"{path}, line {error.lineno}: is not JSON ({error.msg}). Correct this line.") from error
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         hint = ": use blanks instead of the tab" if "'\\t'" in str(error.problem) else ""
-        raise DataError(f"{path}{line}: is no YAML ({_one_line(error.problem)}). Mend this line{hint}.") from error
+        raise DataError(f"{path}{line}: is not YAML ({_one_line(error.problem)}). Correct this line{hint}.") from error
     except RecursionError as error:
         raise DataError(f"{path}: its entries are nested too deeply. See docs/reference/datalist_file.md.") from error
     except Exception as error:  # the parsers raise whatever they like for values that are no values
         kind = "JSON" if is_json else "YAML"
-        raise DataError(f"{path}: is no {kind} ({_one_line(error)}). See docs/reference/datalist_file.md.") from error
+        raise DataError(f"{path}: is not {kind} ({_one_line(error)}). See docs/reference/datalist_file.md.") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: holds no entries like `classes: [...]`. See docs/reference/datalist_file.md.")
     return content

@@ -42,7 +42,7 @@ def simulate_datalist(
     Args:
         source: the datalist, or the file or document that describes it.
         split: sizes of training, validation and test in proportion to each other, by which the subjects of every data
-            set are divided anew (images without a label are left out then); default: as the source has it.
+            set are divided again (images without a label are left out then); default: as the source has it.
         annotation: what the training images show: ``"partial"``, classes hidden per subject; ``"full"``, everything;
             ``"single"``, everything, but as several partial images; ``"few"``, everything, but in fewer subjects: as
             many labels as ``"partial"`` shows, rounded up to whole subjects.

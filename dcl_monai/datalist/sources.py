@@ -56,7 +56,7 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
     if not items:
         there = ", ".join(sorted(os.listdir(root))[:3]) or "nothing"
         raise DataError(
-            f"{where}: no image is found in {root} by {entry.images!r}; there is {there}. Correct one of both."
+            f"{where}: no image in {root} fits {entry.images!r}; there is {there}. Fix the folder or the pattern."
         )
     # Names are relative to the data, wherever it lies: to its folder, unless some images are elsewhere.
     if not all(Path(item["image"]).is_relative_to(root) for item in items):
@@ -65,7 +65,7 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
         if re.search(r"[\x00-\x1f\ud800-\udfff]", item["image"] + item.get("label", "")):
             raise DataError(f"{where}: {item['image']!r} or its label has an odd file name. Rename it.")
         if "label" in item and os.path.realpath(item["image"]) == os.path.realpath(item["label"]):
-            raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of both.")
+            raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of them.")
         item["case"] = case_name(item["image"], root)
         item.setdefault("subject", item["case"])
         item["dataset"] = name

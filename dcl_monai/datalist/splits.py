@@ -55,8 +55,8 @@ def split_subjects(
     if fold and fold * held_out >= len(subjects):
         raise DataError(
             (f"{where}: " if where else "")
-            + f"fold {fold}: with {held_out} of {len(subjects)} subjects held out at a time, all have been after fold "
-            f"{-(-len(subjects) // held_out) - 1}. Take a fold up to that, or another seed."
+            + f"fold {fold}: a fold holds out {held_out} of {len(subjects)} subjects, so the last fold is "
+            f"{-(-len(subjects) // held_out) - 1}. Choose a fold up to that, or another seed."
         )
     order = np.roll(order, fold * held_out)
     chosen = np.split(order, np.cumsum(sizes)[:-1])

@@ -1,4 +1,4 @@
-"""Handlers: the stages of Algorithm 1, validation of partial labels, vital signs, checkpoints, history
+"""Handlers: the stages of Algorithm 1, validation of partial labels, diagnostics, checkpoints, history
 and test tables."""
 
 from .case_tables import CaseDetails, ConfusionTable, SavePredictions, SurfaceTable

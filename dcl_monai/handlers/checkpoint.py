@@ -79,12 +79,12 @@ class RunCheckpoint:
         if changed:
             raise DataError(
                 f"{self.path}: the run was started with {'; '.join(changed)}: resume with the configuration that "
-                "started it, or start afresh without --resume."
+                "started it, or start again without --resume."
             )
         if set(saved) != set(self.content):
             raise DataError(
                 f"{self.path}: holds {sorted(saved)}, but this configuration needs {sorted(self.content)}: "
-                "resume with the configuration that started the run, or start afresh without --resume."
+                "resume with the configuration that started the run, or start again without --resume."
             )
         for name, value in self.content.items():
             try:
@@ -92,7 +92,7 @@ class RunCheckpoint:
             except (RuntimeError, ValueError, KeyError) as error:
                 raise DataError(
                     f"{self.path}: {name} does not fit this configuration: resume with the one that started "
-                    "the run, or start afresh without --resume."
+                    "the run, or start again without --resume."
                 ) from error
         logger.info(f"resumed from {self.path} after epoch {engine.state.epoch}.")
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class History:
     """
     Collect the mean of each loss term and the metrics of every epoch; log them, and write ``history.csv`` after every
-    epoch and ``curves.png`` at the end. A resumed run goes on with the table that it finds. Several ranks average their
+    epoch and ``curves.png`` at the end. A resumed run continues the table that it finds. Several ranks average their
     loss terms, and rank 0 writes.
 
     Args:
@@ -55,7 +55,7 @@ class History:
             evaluator.add_event_handler(Events.COMPLETED, self.validation)
 
     def resume(self, engine: DCLTrainer) -> None:
-        """Take up the table of a run that is resumed, up to the epoch it goes on from."""
+        """Take up the table of a run that is resumed, up to the epoch that it continues from."""
         table = self.output_dir / "history.csv"
         if engine.state.epoch > 0 and table.exists():
             with table.open(newline="", encoding="utf-8") as file:

@@ -27,7 +27,7 @@ __all__ = ["AverageBuffers", "ClipGradients", "EpochSeed", "LossProgress", "Save
 
 class EpochSeed:
     """
-    Seed every random generator anew at the start of each epoch from ``(seed, epoch, rank)``.
+    Seed every random generator again at the start of each epoch from ``(seed, epoch, rank)``.
 
     A resumed run thus needs no saved random state to go on exactly as the uninterrupted one.
 

@@ -202,7 +202,7 @@ class FolderSegmenter:
         start = time.perf_counter()
         try:
             entry = {"status": "done"} | self.segment(index, name)
-        except Exception as error:  # the rest of the folder shall not suffer
+        except Exception as error:  # one bad file must not stop the others
             known = find_user_error(error)
             reason = str(known) if known else f"{self.dataset_dir / name}: {one_line(error)}"
             logger.error(reason)

@@ -29,9 +29,7 @@ MAX_OFFSET = 2**24
 def check_inside(path: Path, folder: Path) -> None:
     """Refuse a file that leads out of its folder, by a link or by ``..``."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(
-            f"{path}: leads out of {folder} to {path.resolve()}. Copy the file there, or take the link away."
-        )
+        raise DataError(f"{path}: leads out of {folder} to {path.resolve()}. Copy the file there, or remove the link.")
 
 
 def open_image(path: Path, pixdim: Sequence[float]) -> nib.Nifti1Image:
@@ -64,21 +62,21 @@ def open_image(path: Path, pixdim: Sequence[float]) -> nib.Nifti1Image:
     if unit not in ("mm", "unknown"):
         raise DataError(f"{path}: its header gives sizes in {unit}. Convert them to mm.")
     if not all(math.isfinite(size) and size > 0 for size in spacing):
-        raise DataError(f"{path}: its header gives a voxel size of {spacing} mm. Mend the header.")
+        raise DataError(f"{path}: its header gives a voxel size of {spacing} mm. Correct the header.")
     extent = [n * size for n, size in zip(shape, spacing, strict=False)]
     grid = [length / p if p > 0 else n for n, length, p in zip(shape, extent, pixdim, strict=False)]
     if max(math.prod(shape), math.prod(grid) * math.prod(shape[3:])) > MAX_VOXELS:
         raise DataError(
             f"{path}: {' x '.join(map(str, shape))} voxels, {' x '.join(f'{length:.4g}' for length in extent)} mm, are "
-            f"more than the {MAX_VOXELS} that are taken, here or on the network's grid. Mend the header, or split the "
+            f"more than the {MAX_VOXELS} that are taken, here or on the network's grid. Fix the header, or split the "
             "file."
         )
     if min(grid) < 1:
-        raise DataError(f"{path}: is only {extent} mm large. Mend the voxel size in the header.")
+        raise DataError(f"{path}: is only {extent} mm large. Correct the voxel size in the header.")
     needed = int(image.dataobj.offset) + math.prod(shape) * dtype.itemsize
     if not holds(path, needed):
         raise DataError(
-            f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file anew."
+            f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file again."
         )
     return image
 

@@ -96,7 +96,7 @@ class AnnealedMean(Averaging, Scheduled):
         end: progress from which the sum is used alone.
         scale: factor of the sum, which keeps the size of the gradient alike.
         class_balanced: let the classes of an image count alike in the positive part of the balanced mean. Where one
-            class is annotated per image nothing changes; where several are, a small structure is not drowned by a large
+            class is annotated per image nothing changes; where several are, a small structure counts as much as a large
             one. It needs parts with an entry per class (``ce``, ``dice``); in merged ones (``ta``) nothing changes.
     """
 

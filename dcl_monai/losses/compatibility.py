@@ -202,7 +202,7 @@ def find_counterexample(
 
 def is_indifferent(loss: Loss, num_classes: int = 4, seed: int = 0) -> bool:
     """
-    Whether a loss does not mind predictions that contradict the label: a constant is compatible, and teaches nothing.
+    Whether a loss accepts predictions that contradict the label: a constant is compatible, and teaches nothing.
 
     Args:
         loss: see :func:`find_counterexample`.

@@ -4,7 +4,7 @@ Every part is a function f of probabilities (f_P or f_N) at certain entries: it 
 sets to a value per entry and the mask of the entries it applies to. How the entries are averaged is a separate choice
 (:mod:`dcl_monai.losses.averaging`). In the paper's notation the mask of L_P is [y_ij = 1], that of L_N is [y_ij = 0].
 
-Two misprints of the paper are mended here. Eq. 15: both terms carry a minus sign. Eq. 17-18: the merged term at
+Two misprints of the paper are corrected here. Eq. 15: both terms carry a minus sign. Eq. 17-18: the merged term at
 annotated voxels sums over the classes outside the voxel's candidate set; over c_q, as printed, it would punish the true
 class. The merged terms count once per voxel, not once per class.
 """

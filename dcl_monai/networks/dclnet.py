@@ -39,7 +39,7 @@ class DCLNet(nn.Module):
         self.num_classes = compnet.num_classes
         self.conditional = compnet.conditional
         self.bank = ConditionBank() if bank is None else bank
-        # see ConditionBank.forward; set by the vital signs for one validation
+        # see ConditionBank.forward; set by the diagnostics for one validation
         self.shift = 0
         self.turn = 0
 

@@ -67,7 +67,7 @@ def load_model(path: str | Path) -> dict[str, Any]:
     except Exception as error:  # a damaged file makes torch raise whatever it likes
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DataError(
-            f"{path}: cannot be read as a model ({reason[:120]}). It is damaged or no file of weights: copy it anew."
+            f"{path}: cannot be read as a model ({reason[:120]}). It is damaged or holds no weights: copy it again."
         ) from error
     if isinstance(content, Mapping) and "model" not in content:
         content = {"model": content}
@@ -78,7 +78,7 @@ def load_model(path: str | Path) -> dict[str, Any]:
     size = path.stat().st_size
     for name, value in state.items():
         if value.numel() * value.element_size() > size:  # strides of zero: a few bytes that claim to be gigabytes
-            raise DataError(f"{path}: {name} claims to be larger than the file. It was tampered with: copy it anew.")
+            raise DataError(f"{path}: {name} claims to be larger than the file. It was tampered with: copy it again.")
         if value.is_floating_point() and not value.isfinite().all():
             raise DataError(f"{path}: {name} holds values that are not finite. Use a model that trained well.")
     return {"model": dict(state), "settings": _checked_settings(settings, path)}
@@ -174,7 +174,7 @@ def _check_bank(state: Mapping[str, torch.Tensor], num_classes: int, path: str |
     places = images.shape[:2]
     fits = masks.shape == places + images.shape[3:] and valid.shape == places and descriptors.shape[:2] == places
     if not fits or len(images) != num_classes or valid.dtype != torch.bool:
-        raise DataError(f"{path}: its conditional bank does not fit together. Make it anew: python -m dcl_monai bank.")
+        raise DataError(f"{path}: its conditional bank does not fit together. Make it again: python -m dcl_monai bank.")
 
 
 def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
@@ -196,10 +196,10 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         if "propagation" in settings["network"]:
             raise DataError(
                 f"{path}: was trained by an earlier version of dcl-monai, whose networks compared conditions by "
-                "features (`propagation`), which is no more. Train it anew."
+                "features (`propagation`), which is no longer supported. Retrain the model."
             )
         return dict(settings)
-    raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file anew.")
+    raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file again.")
 
 
 def _is_intensity(value: Any) -> bool:

@@ -22,13 +22,13 @@ __all__ = ["training_bytes"]
 PROCESS = 500_000_000
 """Bytes that a process takes before it trains: Python and its libraries, or the context of a GPU."""
 OVERHEAD = {"cpu": 1.6, "cuda": 1.2}
-"""Peak over what the tensors take: holes in the heap, and scratch space of convolutions. That of the CPU is the largest
+"""Peak over what the tensors take: fragmented memory, and scratch space of convolutions. That of the CPU is the largest
 that ``benchmarks/step_memory.py`` measured; that of CUDA, whose allocator leaves fewer holes, is assumed."""
 
 
 class PeakMemory(TorchDispatchMode):
     """
-    Count the bytes of all tensors that are made within it and are alive at once.
+    Count the bytes of all tensors that are made within it and in memory at once.
 
     On the ``meta`` device tensors have sizes and no content, so that a step of any size is counted in a second.
     """
@@ -39,7 +39,7 @@ class PeakMemory(TorchDispatchMode):
         self.seen: set[int] = set()
 
     def count(self, tensor: torch.Tensor) -> None:
-        """Count a tensor's storage, once, for as long as it is alive."""
+        """Count a tensor's storage, once, for as long as it is in memory."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key in self.seen:

@@ -81,7 +81,7 @@ def check_plan(plan: Mapping[str, Any], spatial_dims: int) -> None:
     if plan["spatial_dims"] != spatial_dims:
         raise DataError(
             f"this plan is one of {plan['spatial_dims']} dimensions, but the bundle has {spatial_dims}: merge it over "
-            f"{plan['bundle']}/train.json, or plan anew with --dims {spatial_dims}."
+            f"{plan['bundle']}/train.json, or plan again with --dims {spatial_dims}."
         )
 
 

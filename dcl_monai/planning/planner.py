@@ -180,7 +180,7 @@ def intensity_of(fingerprint: Fingerprint, ct: bool) -> dict[str, Any] | None:
         raise DataError("no training image shows a structure whose grey values could be taken: use --modality mr.")
     found = {name: round(value, 4) for name, value in fingerprint.statistics.items()}
     if not found["std"] > 0 or not found["percentile_00_5"] < found["percentile_99_5"]:
-        raise DataError(f"all annotated voxels have the value {found['mean']:g}: this is no CT. Use --modality mr.")
+        raise DataError(f"all annotated voxels have the value {found['mean']:g}: this is not CT. Use --modality mr.")
     clip = [found["percentile_00_5"], found["percentile_99_5"]]
     return {"clip": clip, "mean": found["mean"], "std": found["std"]}
 

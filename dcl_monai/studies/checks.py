@@ -23,7 +23,7 @@ SHARED = ("averaging",)
 
 def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
     """
-    Check the ids that all runs of a study shall share: MONAI takes a misspelt one without a word, and one that a row
+    Check the ids that all runs of a study shall share: MONAI silently accepts a misspelt one, and one that a row
     sets itself would make it another row.
 
     Raises:

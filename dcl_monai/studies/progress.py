@@ -109,7 +109,7 @@ class Display:
         return None if speed is None else speed * (run.epochs - run.epochs_done())
 
     def seconds_left(self) -> float | None:
-        """How long all of them will take; runs that have not begun count as the average of those that have."""
+        """How long all of them will take; runs that have not started count as the average of those that have."""
         open_runs = [run for run in self.runs if self.status[run.folder] in ("running", "waiting")]
         speeds = [
             speed

@@ -248,7 +248,7 @@ def read_division(out: str | Path, division: tuple[int, int]) -> tuple[dict[str,
         if tested is not None and tested[1] != cases:
             raise DataError(
                 f"{folder}: was tested on other volumes than {tested[0]}; only runs with one split can be compared. "
-                "Delete one of the two folders and run it anew."
+                "Delete one of the two folders and run it again."
             )
         tested = tested or (folder, cases)
         recipes.setdefault(recipe, []).append(run)

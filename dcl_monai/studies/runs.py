@@ -138,7 +138,7 @@ class Run:
 
     def check(self) -> None:
         """
-        Check that the run was begun by the recipe of today.
+        Check that the run was started with the recipe of today.
 
         Raises:
             DataError: when a config file of it has changed since.
@@ -149,8 +149,8 @@ class Run:
             return
         changed = [name for name in {**earlier, **now} if earlier.get(name) != now.get(name)]
         raise DataError(
-            f"{self.folder}: was begun with another {', '.join(changed)}; two recipes would stand in one table. Give "
-            "another --out, or delete this folder to train it anew."
+            f"{self.folder}: was started with another {', '.join(changed)}; one table would mix two recipes. Give "
+            "another --out, or delete this folder to train it again."
         )
 
     def is_complete(self) -> bool:

@@ -133,7 +133,7 @@ def read_study(out: str | Path) -> StudySettings:
     except FileNotFoundError:
         raise DataError(f"{path}: no such file. Name the --out folder of a study, or start one.") from None
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: is no description of a study ({error}). Start the study anew elsewhere.") from error
+        raise DataError(f"{path}: is not a description of a study ({error}). Start a new study.") from error
 
 
 def read_divisions(outs: Sequence[str | Path]) -> list[StudySettings]:

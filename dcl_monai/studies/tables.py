@@ -170,7 +170,7 @@ def recipes_of(study: str, only: list[str] | None = None) -> list[str]:
         unknown = [word for word in only if not any(fits(word, row) for row in rows)]
         if unknown:
             shown = ", ".join(dict.fromkeys(row.recipe for row in rows))
-            raise DataError(f"--only {unknown[0]}: no such row in this study; choose of {shown}.")
+            raise DataError(f"--only {unknown[0]}: no such row in this study; choose from {shown}.")
         rows = [row for row in rows if any(fits(word, row) for word in only)]
     return list(dict.fromkeys(row.recipe for row in rows))
 

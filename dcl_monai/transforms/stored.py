@@ -87,7 +87,7 @@ def stored_annotation(label: str | Path, classes: Sequence[str]) -> Annotation:
     unknown = sorted(found - set(values) - {0})
     if unknown:
         raise DataError(
-            f"{path}: holds the value(s) {unknown}, but {_meaning(listed, values, classes)}. Store it anew."
+            f"{path}: holds the value(s) {unknown}, but {_meaning(listed, values, classes)}. Store it again."
         )
     said = note.get("annotated")
     if said is None:
@@ -97,7 +97,7 @@ def stored_annotation(label: str | Path, classes: Sequence[str]) -> Annotation:
         if 0 in annotated:
             raise DataError(f"{path}: {classes[0]!r} is no structure that one draws. Leave it out of `annotated`.")
     else:
-        raise DataError(f"{path}: its `annotated` is {said!r}, but a list of names is needed. Store it anew.")
+        raise DataError(f"{path}: its `annotated` is {said!r}, but a list of names is needed. Store it again.")
     if not annotated:
         logger.warning(f"{path}: nothing is drawn in it, so nothing is learned from it.")
     return {"values": {0: 0} | values, "annotated": annotated}
@@ -114,16 +114,16 @@ def _note(path: Path) -> Mapping[str, Any]:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{datastore}: is damaged ({error}). Restore it from a backup, or store the labels anew."
+            f"{datastore}: is damaged ({error}). Restore it from a backup, or store the labels again."
         ) from error
     return notes[0] if notes else {}
 
 
 def _values(path: Path) -> set[int]:
     """The values of a label file."""
-    found = np.unique(read_label(str(path), "Store the label anew.").numpy())
+    found = np.unique(read_label(str(path), "Store the label again.").numpy())
     if not np.array_equal(found, np.rint(found)):
-        raise DataError(f"{path}: label values must be whole numbers; is this an image? Store the label anew.")
+        raise DataError(f"{path}: label values must be whole numbers; is this an image? Store the label again.")
     return {int(value) for value in found}
 
 
@@ -132,7 +132,7 @@ def _listed_values(listed: Any, found: set[int], classes: Sequence[str], path: P
     try:
         segments = [(str(entry["name"]), int(entry.get("idx", place))) for place, entry in enumerate(listed, 1)]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: its label_info is damaged ({str(listed)[:80]}). Store the label anew.") from error
+        raise DataError(f"{path}: its label_info is damaged ({str(listed)[:80]}). Store the label again.") from error
     indices = [_class_index(name, classes, path) for name, _ in segments]
     if len(set(indices)) < len(indices):
         raise DataError(f"{path}: label_info lists a structure twice ({[n for n, _ in segments]}). Merge the segments.")
@@ -144,7 +144,7 @@ def _listed_values(listed: Any, found: set[int], classes: Sequence[str], path: P
     if len(drawn) == 2 and drawn[0] != drawn[1]:
         raise DataError(
             f"{path}: its values {sorted(found - {0})} may be the `idx` or the places of label_info {segments}, which "
-            "differ. Delete the background and scribbles segments, and store the label anew."
+            "differ. Delete the background and scribbles segments, and store the label again."
         )
     return fitting[0] if fitting else by_idx
 
@@ -154,7 +154,7 @@ def _class_index(name: Any, classes: Sequence[str], path: Path) -> int:
     if str(name).lower() not in names:
         raise DataError(
             f"{path}: shows a segment {name!r}, but the model knows {', '.join(classes[1:])}. Rename or delete it, and "
-            "store the label anew."
+            "store the label again."
         )
     return names.index(str(name).lower())
 

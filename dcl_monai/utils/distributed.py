@@ -41,7 +41,7 @@ def start_process_group() -> None:
     """
     Join the processes that ``torchrun`` started: by nccl, with a GPU for each, or by gloo where there is no GPU.
 
-    From now on rank 0 alone writes to the log and to standard output; errors are told by the rank that meets them.
+    From now on rank 0 alone writes to the log and to standard output; each rank reports its own errors.
 
     Raises:
         DataError: when the process was not started by ``torchrun``, or the machine has fewer GPUs than processes.
@@ -79,7 +79,7 @@ def _attempt(world_size: int) -> str:
     Name the part of ``torchrun``'s store that the ranks of this attempt use.
 
     The store outlives a restart, and what dead ranks left in it misleads the new ones (issue 135712 of PyTorch). On
-    several machines the number of restarts need not be the same; there ``torchrun`` itself must be told to take a new
+    several machines the number of restarts need not be the same; there ``torchrun`` itself needs the option for a new
     store, by ``TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1``.
     """
     one_machine = os.environ.get("LOCAL_WORLD_SIZE") == str(world_size)

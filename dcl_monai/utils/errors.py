@@ -10,7 +10,7 @@ __all__ = ["DataError", "report_user_errors"]
 
 class DataError(ValueError):
     """
-    A mistake in the data or settings that a user can mend.
+    A mistake in the data or settings that a user can fix.
 
     The message is one line that names the file (or entry), the value found and the remedy.
     """

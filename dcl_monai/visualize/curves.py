@@ -18,7 +18,7 @@ __all__ = ["plot_curves"]
 
 def plot_curves(rows: Sequence[Mapping[str, float]], terms: Sequence[str], path: str | Path) -> None:
     """
-    Draw loss terms, validation Dice by structure, and the vital signs over the epochs.
+    Draw loss terms, validation Dice by structure, and the diagnostics over the epochs.
 
     Args:
         rows: one per epoch, as :class:`dcl_monai.handlers.History` collects them.
@@ -54,7 +54,7 @@ def plot_curves(rows: Sequence[Mapping[str, float]], terms: Sequence[str], path:
         line(signs, "val_dice", "Dice", color="black", lw=2.2)
         line(signs, "shuffled_dice", "Dice, shuffled conditions", color="tab:red")
     signs.set_ylim(0, 1)
-    signs.set_title("vital signs", pad=14)
+    signs.set_title("diagnostics", pad=14)
     if "gradient_ratio" in columns:
         ratio = signs.twinx()
         line(ratio, "gradient_ratio", "dual / primal gradient (right)", ls=":", color="tab:blue")

@@ -1,4 +1,4 @@
-"""Overlay pictures: image, what the network was told, what is true, what it draws."""
+"""Overlay pictures: image, annotation, truth, prediction."""
 
 from __future__ import annotations
 

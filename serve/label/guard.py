@@ -11,7 +11,7 @@ and hands out the model, in which the conditional bank holds patient images. Beh
   paths, and ``device`` for Python code;
 - every other endpoint is closed: models, sessions, logs, proxies, batches, deletion of images and labels.
 
-Each request is taken apart and written anew from what was understood, so that Label cannot read it otherwise.
+Each request is taken apart and written again from what was understood, so that Label cannot read it otherwise.
 
 Standard library alone: see ``tests/serve/test_guard.py``.
 """

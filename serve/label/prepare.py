@@ -2,7 +2,7 @@
 Look at everything that a MONAI Label server needs before it starts, and make the copy of the bundle that it serves.
 
 Training on the server writes over the served model, so it is a copy. What it has learned stays when the server starts
-again; its configuration is written anew each time, from the bundle. Called by ``start.sh``.
+again; its configuration is written again each time, from the bundle. Called by ``start.sh``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def check_port(port: int) -> None:
     """Refuse a port that another program listens on."""
     if not 0 < port < 65536:
-        raise DataError(f"--port {port}: is no port. Choose one from 1024 to 65535.")
+        raise DataError(f"--port {port}: is not a port. Choose one from 1024 to 65535.")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a port just left is free
         try:
@@ -95,7 +95,7 @@ def prepare(bundle: Path, workspace: Path, app: Path, fresh: bool = False) -> Pa
     for name in ("train.json", "inference.json", "metadata.json"):
         if not (bundle / "configs" / name).is_file():
             raise DataError(
-                f"{bundle}: is no bundle, configs/{name} is missing. Set --bundle to a folder like bundles/acdc."
+                f"{bundle}: is not a bundle, configs/{name} is missing. Set --bundle to a folder like bundles/acdc."
             )
     if not re.fullmatch(r"[\w.-]+", bundle.name):
         raise DataError(f"{bundle}: its name is the model's name on the server. Use letters, digits, '-' and '_'.")

@@ -190,6 +190,7 @@ class TestBundle:
             workflow_type=kind,
             dataset_dir=str(synthetic_acdc),
             output_dir=str(tmp_path),
+            model_file=str(tmp_path / "model.pt"),
             **{key: value for key, value in small_settings.items() if kind == "train" or "train.json" in files},
         )
         workflow.initialize()
@@ -199,7 +200,8 @@ class TestBundle:
         monkeypatch.chdir(ROOT)
         parser = ConfigParser()
         parser.read_config("bundles/acdc/configs/inference.json")
-        network = ConfigParser(parser.get() | {"device": "cpu"}).get_parsed_content("network_def")
+        parser.update({"device": "cpu", "model_file": "none"})
+        network = parser.get_parsed_content("network_def")
         network.bank.fill(torch.randn(4, 2, 1, 64, 64), torch.rand(4, 2, 64, 64) > 0.5, torch.ones(4, 2) > 0)
         verify_net_in_out(
             net_id="network_def",
@@ -208,6 +210,7 @@ class TestBundle:
             device="cpu",
             n=4,
             network_def=network,
+            model_file="none",
         )
 
     def test_ckpt_export_equals_the_python_model(self, trained, tmp_path, monkeypatch, small_settings):
@@ -215,7 +218,6 @@ class TestBundle:
         output, _ = trained
         monkeypatch.chdir(ROOT)
         exported = tmp_path / "model.ts"
-        features = json.dumps(small_settings["network_def#compnet#features"])
         line = [
             sys.executable,
             "-W",
@@ -234,14 +236,14 @@ class TestBundle:
             "bundles/acdc/configs/inference.json",
             "--key_in_ckpt",
             "model",
-            "--network_def#compnet#features",
-            features,
+            "--model_file",  # brings its network's settings along
+            str(output / "model.pt"),
         ]
         done = subprocess.run(line, capture_output=True, text=True, encoding="utf-8")
         assert done.returncode == 0, done.stderr[-3000:]
         parser = ConfigParser()
         parser.read_config("bundles/acdc/configs/inference.json")
-        parser.update({"network_def#compnet#features": small_settings["network_def#compnet#features"]})
+        parser.update({"model_file": str(output / "model.pt")})
         network = parser.get_parsed_content("network_def").eval()
         network.load_state_dict(torch.load(output / "model.pt", weights_only=True)["model"])
         # in a process that never heard of dcl_monai
@@ -335,7 +337,8 @@ class TestBadInput:
 
     def test_as_the_user_sees_it(self, settings, data, tmp_path):
         path = self.spoil(data, "patient003_frame01_gt.nii.gz", lambda array: array + 9 * (array == 3))
-        done = run("bundles/acdc/train.json", output_dir=str(tmp_path), **(settings | {"dataset_dir": str(data)}))
+        paths = {"dataset_dir": str(data), "output_dir": str(tmp_path), "model_file": str(tmp_path / "model.pt")}
+        done = run("bundles/acdc/train.json", **(settings | paths))
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

@@ -125,13 +125,15 @@ def test_inference_needs_no_plan(planned, trained, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("bundle", ["acdc", "mscmr"])
-def test_plan_of_volumes_is_refused_by_a_bundle_of_slices(planned, bundle, monkeypatch):
+def test_plan_of_volumes_is_refused_by_a_bundle_of_slices(planned, bundle, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     workflow = ConfigWorkflow(
         config_file=[f"bundles/{bundle}/train.json", str(planned / "my_plan.json")],
         logging_file=False,
         workflow_type="train",
         datalist=str(planned / "my.yaml"),
+        output_dir=str(tmp_path),
+        model_file=str(tmp_path / "model.pt"),
     )
     with pytest.raises(RuntimeError) as caught:
         workflow.initialize()

@@ -121,6 +121,7 @@ def test_network_takes_what_the_metadata_says(bundle, monkeypatch):
         device="cpu",
         n=4,
         network_def=network,
+        model_file="none",
     )
 
 
@@ -208,6 +209,7 @@ def test_properties(bundle, kind, files, data, tmp_path, monkeypatch):
         workflow_type=kind,
         dataset_dir=str(data[bundle]),
         output_dir=str(tmp_path),
+        model_file=str(tmp_path / "model.pt"),
         **(COMMON | SMALL[bundle] if "train.json" in files else {}),
     )
     workflow.initialize()

@@ -48,7 +48,7 @@ def test_first_error_and_how_many_more(datalist, number, more):
     with pytest.raises(DataError) as error:
         check_datalist(datalist, progress=False)
     assert str(error.value).startswith(f"{datalist['training'][0]['label']}: cannot be read (")
-    assert str(error.value).endswith(f"Replace the file or take it off the list.{more}")
+    assert str(error.value).endswith(f"Replace the file or remove it from the list.{more}")
 
 
 def test_warnings_take_one_line(datalist, write_nifti, caplog):

@@ -49,7 +49,7 @@ class TestFiles:
         (found,) = problems_of(datalist, "error")
         assert found.message.startswith(f"{path}: cannot be read (")
         assert "()" not in found.message
-        assert "Replace the file or take it off the list" in found.message
+        assert "Replace the file or remove it from the list" in found.message
 
     def test_shape(self, datalist, split, write_nifti, problems_of):
         item = datalist[split][0]

@@ -115,7 +115,7 @@ class TestPage:
         shown = page(datalist)
         for part in (
             "not annotated: background or LV",
-            "heart: RV or LV, not told apart",
+            "heart: RV or LV, not distinguished",
             "known in part",
             "in a union only",
             "not annotated: nothing is known",

@@ -81,7 +81,7 @@ def test_indifferent(own, capsys):
         (["{own}:Nothing"], "has no loss 'Nothing'; it has marginal"),
         (["{own}:number"], "has no loss 'number'"),
         (["{own}:wrong_shape"], "failed on logits"),
-        (["{own}:Weighted", "--arguments", "[1"], "is no JSON object"),
+        (["{own}:Weighted", "--arguments", "[1"], "is not a JSON object"),
         (["{own}:marginal", "--num_classes", "1"], "--num_classes 1"),
     ],
 )

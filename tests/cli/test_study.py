@@ -129,7 +129,7 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
     try:
         record.write_text(json.dumps(content | {"configs": content["configs"] | {names[2]: "0" * 64}}))
         assert main(["study", "baselines", "--out", str(out), "--only", "paper_6", "--seeds", "0"]) == 1
-        assert "was begun with another configs/paper/ablation_6.json;" in capsys.readouterr().err
+        assert "was started with another configs/paper/ablation_6.json;" in capsys.readouterr().err
     finally:
         record.write_text(json.dumps(content))
 
@@ -155,11 +155,12 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
         (["--set", "seed=3"], "--set seed: every run has this of its own"),
         (["--split", "-1", "2", "3"], "a split of [-1.0, 2.0, 3.0] is impossible"),
         (["--split", "100", "0", "0"], "no subject is left for validation"),
-        (["--fold", "5"], "fold 5: with 8 of 40 subjects held out at a time, all have been after fold 4."),
+        (["--fold", "9"], "fold 9: a fold holds out 2 of 12 subjects, so the last fold is 5."),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, capsys, words, message):
-    assert main(["study", "ablation", "--out", str(tmp_path / "out"), "--list", *words]) == 1
+def test_mistakes_are_one_line(tmp_path, data, capsys, words, message):
+    given = [] if "--datalist" in words else ["--dataset_dir", str(data)]  # else: the synthetic data of the bundle
+    assert main(["study", "ablation", "--out", str(tmp_path / "out"), "--list", *given, *words]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error

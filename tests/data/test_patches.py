@@ -45,7 +45,7 @@ def test_patches_are_cut_from_their_places():
 
 
 def test_every_volume_is_read_once_per_pass_and_none_is_kept():
-    """What is not cached is read anew, but not for every patch."""
+    """What is not cached is read again, but not for every patch."""
     read = []
 
     class Volumes:

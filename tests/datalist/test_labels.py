@@ -163,7 +163,7 @@ class TestWhoIsAnnotated:
         ({1: "RV"}, None, ["no value stands for background", "0: background"]),
         ({0: "background"}, None, ["no label value is left for RV, MYO, LV"]),
         ({0: "background", 1: "RV"}, ["LV"], ["'LV' is annotated, but no label value"]),
-        ({0: "background", 1: "whole heart"}, ["RV"], ["'RV' cannot be told apart", "label value 1", "RV, MYO, LV"]),
+        ({0: "background", 1: "whole heart"}, ["RV"], ["'RV' cannot be distinguished", "label value 1", "RV, MYO, LV"]),
         # MYO and LV would be called background in silence
         (
             {0: "background", 1: "RV"},

@@ -324,7 +324,7 @@ class TestDisk:
         path.write_text(json.dumps(content))
         message = fails(path)
         assert message.startswith(f"{path}: ")
-        assert "anew" in message
+        assert "again" in message
 
 
 class TestHash:

@@ -236,24 +236,24 @@ class TestFile:
     @pytest.mark.parametrize(
         ("name", "text", "parts"),
         [
-            ("a.yaml", "seed: 1\nclasses: [a, b\nunions: {}", [", line 3: is no YAML"]),
-            ("a.yaml", "seed: 1\nseed: 2", [", line 2: is no YAML (the key 'seed' is given twice)"]),
-            ("a.yaml", "datasets:\n  a: {values: {1: b, 1: c}}", [", line 2: is no YAML (the key '1' is given twice)"]),
-            ("a.yaml", "? [a]\n: 1", ["is no YAML"]),
-            ("a.yaml", "a: *b", ["line 1: is no YAML (found undefined alias 'b')"]),
-            ("a.yaml", "a: !!python/object:os.system {}", ["is no YAML", "could not determine a constructor"]),
-            ("a.yaml", "a: !!int ''", ["is no YAML"]),
-            ("a.yaml", "a: !!bool x", ["is no YAML"]),
-            ("a.yaml", "a: !!timestamp x", ["is no YAML"]),
-            ("a.yaml", "a: \x07", ["is no YAML", "special characters are not allowed"]),
+            ("a.yaml", "seed: 1\nclasses: [a, b\nunions: {}", [", line 3: is not YAML"]),
+            ("a.yaml", "seed: 1\nseed: 2", [", line 2: is not YAML (the key 'seed' is given twice)"]),
+            ("a.yaml", "datasets:\n  a: {values: {1: b, 1: c}}", ["line 2: is not YAML (the key '1' is given twice)"]),
+            ("a.yaml", "? [a]\n: 1", ["is not YAML"]),
+            ("a.yaml", "a: *b", ["line 1: is not YAML (found undefined alias 'b')"]),
+            ("a.yaml", "a: !!python/object:os.system {}", ["is not YAML", "could not determine a constructor"]),
+            ("a.yaml", "a: !!int ''", ["is not YAML"]),
+            ("a.yaml", "a: !!bool x", ["is not YAML"]),
+            ("a.yaml", "a: !!timestamp x", ["is not YAML"]),
+            ("a.yaml", "a: \x07", ["is not YAML", "special characters are not allowed"]),
             ("a.yaml", "[" * 2000, ["nested too deeply"]),
             ("a.yaml", "&a {b: *a}", []),
             ("a.yaml", "", ["holds no entries"]),
             ("a.yaml", "- a", ["holds no entries"]),
-            ("a.json", '{"seed": 1,\n}', [", line 2: is no JSON"]),
+            ("a.json", '{"seed": 1,\n}', [", line 2: is not JSON"]),
             ("a.json", '{"seed": 1, "seed": 2}', ["the key 'seed' is given twice"]),
             ("a.json", "[" * 100_000, ["nested too deeply"]),
-            ("a.json", "1" * 5000, ["is no JSON"]),
+            ("a.json", "1" * 5000, ["is not JSON"]),
             ("a.json", "5", ["holds no entries"]),
         ],
     )
@@ -269,7 +269,7 @@ class TestFile:
 
     def test_not_utf8(self, tmp_path):
         (tmp_path / "a.yaml").write_bytes("name: Zürich".encode("latin-1"))
-        assert "is no text in UTF-8" in self.read_fails(tmp_path / "a.yaml")
+        assert "is not text in UTF-8" in self.read_fails(tmp_path / "a.yaml")
 
     def test_missing(self, tmp_path):
         assert "(No such file or directory)" in self.read_fails(tmp_path / "a.yaml")

@@ -144,7 +144,7 @@ class TestPatterns:
         assert "has an odd file name. Rename it" in fails(tmp_path, images="*.nii")
 
     def test_nothing_found(self, tmp_path):
-        assert f"no image is found in {tmp_path}" in fails(tmp_path, images="{subject}.nii")
+        assert f"no image in {tmp_path} fits" in fails(tmp_path, images="{subject}.nii")
 
     @pytest.mark.parametrize("folder", ["nowhere", "file", "a" * 300, "~nobody/x", "/nowhere"])
     def test_no_folder(self, tmp_path, folder):

@@ -133,7 +133,7 @@ class TestDamaged:
         content = torch.load(conditional_model, weights_only=True)
         content["settings"]["network"] |= {"propagation": 8}
         torch.save(content, conditional_model)
-        self.refused(conditional_model, "was trained by an earlier version .* Train it anew")
+        self.refused(conditional_model, "was trained by an earlier version .* Retrain the model")
 
     @pytest.mark.parametrize(
         "change", [{"pretrained": True}, {"pretrained_url": "evil"}, {"act": ["relu", {"file": "http://evil.org/x"}]}]

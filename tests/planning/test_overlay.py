@@ -67,7 +67,7 @@ def test_json(of):
 def test_check_plan():
     entry = make_overlay(VOLUMES, "")["plan"]
     check_plan(entry, 3)
-    with pytest.raises(DataError, match=r"merge it over bundles/mmwhs/train.json, or plan anew with --dims 2"):
+    with pytest.raises(DataError, match=r"merge it over bundles/mmwhs/train.json, or plan again with --dims 2"):
         check_plan(entry, 2)
 
 

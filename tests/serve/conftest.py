@@ -21,6 +21,8 @@ from scipy.ndimage import gaussian_filter
 from dcl_monai.networks import DCLNet
 
 ROOT = Path(__file__).parents[2]
+OF_THE_USER = shutil.ignore_patterns("data", "output", "*.pt", "*.ts", "*.onnx")
+"""What a user's own runs leave in a bundle."""
 SMALL: dict[str, dict[str, Any]] = {
     "acdc": {
         "pixdim": [4.0, 4.0, -1],
@@ -97,7 +99,7 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
     @cache
     def make(task: str) -> Path:
         small, folder = SMALL[task], tmp_path_factory.mktemp("bundle") / task
-        shutil.copytree(ROOT / "bundles" / task, folder, symlinks=True, ignore=shutil.ignore_patterns("data", "output"))
+        shutil.copytree(ROOT / "bundles" / task, folder, symlinks=True, ignore=OF_THE_USER)
         parser = ConfigParser()
         parser.read_config(str(folder / "configs" / "inference.json"))
         parser.update({"model_file": "none", "network_def#compnet#zero_conditions": False})

@@ -44,7 +44,7 @@ DICOM = {
     "gap": "no even stack",
     "mixed": "neither TemporalPositionIdentifier nor TriggerTime tells them apart",
     "ct": "modality is CT, but the model takes MR",
-    "evil": "is no UID",
+    "evil": "is not a UID",
     "deflated": "deflated as a whole",
     "frames": "holds 7 frames",
     "lying": "shorter than its header says",

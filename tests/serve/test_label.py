@@ -41,7 +41,7 @@ SMALL = {
 
 pytestmark = pytest.mark.skipif(
     not (ENVIRONMENT / "dcl-label-ready").is_file(),
-    reason=f"{ENVIRONMENT} is no environment of MONAI Label. Make it (some minutes, 2 GB) and run this file again: "
+    reason=f"{ENVIRONMENT} is not an environment of MONAI Label. Make it (some minutes, 2 GB) and run this file again: "
     "bash serve/label/install.sh --torchvision tests/serve/torchvision",
 )
 

@@ -106,7 +106,7 @@ class TestRefusals:
             prepare.prepare(bundle, tmp_path / "space", app)
 
     def test_no_bundle(self, prepare, app, tmp_path):
-        with pytest.raises(DataError, match="is no bundle"):
+        with pytest.raises(DataError, match="is not a bundle"):
             prepare.prepare(tmp_path, tmp_path / "space", app)
 
     @pytest.mark.parametrize("served", [False, True], ids=["bundle", "copy"])

@@ -53,7 +53,7 @@ def test_recipe_parses(bundle, recipe):
 
 @pytest.mark.parametrize("bundle", BUNDLES)
 def test_ids_that_every_run_sets_exist(bundle):
-    """MONAI takes a misspelt id without a word."""
+    """MONAI silently accepts a misspelt id."""
     parser = ConfigParser()
     parser.read_config(repository() / "bundles" / bundle / "configs" / "train.json")
     ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "fold", "split", "resume", "test_details"}

@@ -1,7 +1,7 @@
 """Converters: each describes a public data set in its original layout as a datalist document, and copies no image.
 
-A converter takes the folder of the data set, options of its own, and ``note``, which is told in a sentence what the
-reader of the document should know: images left out, assumptions made. It returns a document in the form of
+A converter takes the folder of the data set, options of its own, and ``note``, a function that gets what the reader of
+the document should know, a sentence at a time: images left out, assumptions made. It returns a document in the form of
 :mod:`dcl_monai.datalist.schema`, whose ``folder`` entries are absolute.
 """
 

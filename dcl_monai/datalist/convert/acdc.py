@@ -23,7 +23,7 @@ def convert_acdc(root: str | Path, note: Note = logger.info) -> dict[str, Any]:
     Args:
         root: folder with one ``patientNNN`` folder per patient, or the folder of the original release, in which they
             lie in ``training``.
-        note: is told when ``training`` is used.
+        note: called when ``training`` is used.
 
     Raises:
         DataError: when the folder or a file of a patient is missing.

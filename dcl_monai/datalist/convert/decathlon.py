@@ -29,7 +29,7 @@ def convert_decathlon(root: str | Path, note: Note = logger.info) -> dict[str, A
 
     Args:
         root: folder that holds ``dataset.json``.
-        note: is told what is left out and assumed.
+        note: called with a sentence about what is left out or assumed.
 
     Raises:
         DataError: when a file is missing, ``dataset.json`` has another form, or the images have several channels.

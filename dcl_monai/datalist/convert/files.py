@@ -13,7 +13,7 @@ from dcl_monai.utils import DataError
 __all__ = ["Note", "existing_folder", "files_by_subject", "paired_datasets", "read_dataset_json"]
 
 Note = Callable[[str], None]
-"""Is told in a sentence what the reader of a document should know."""
+"""Called with a sentence that the reader of a document should know."""
 
 
 def existing_folder(root: str | Path, holds: str) -> Path:
@@ -87,7 +87,7 @@ def paired_datasets(
         values: label value -> class.
         unlabelled: whether images without a label are used, too. They become a data set of their own that is training
             as a whole: nothing could be measured on them.
-        note: is told how many images have no label.
+        note: called with how many images have no label.
 
     Raises:
         DataError: when a label has no image, or no image has a label.

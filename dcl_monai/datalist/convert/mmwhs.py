@@ -38,7 +38,7 @@ def convert_mmwhs(
         root: folder that holds images and labels, at any depth.
         modality: ``"mr"`` or ``"ct"``; default: the one that is there.
         unlabelled: whether images without a label (the challenge's test images) are used for training, too.
-        note: is told what is left out.
+        note: called with a sentence about what is left out.
 
     Raises:
         DataError: when a file is missing, or both modalities are there and none is chosen.

@@ -34,7 +34,7 @@ def convert_mscmr(root: str | Path, unlabelled: bool = False, note: Note = logge
     Args:
         root: folder that holds images and labels, at any depth.
         unlabelled: whether images without a manual label are used for training, too.
-        note: is told what is left out and assumed.
+        note: called with a sentence about what is left out or assumed.
 
     Raises:
         DataError: when a file is missing, or a label value is of neither numbering or not of that of the others.
@@ -67,7 +67,7 @@ def find_numbering(root: Path, labels: Iterable[Path]) -> dict[int, str]:
             fitting = next((values for values in (ORIGINAL, REDUCED) if value in values), None)
             if fitting is None:
                 raise DataError(
-                    f"{path}: label value {value:g} is none of MSCMR: original are 200, 500, 600, reduced 1, 2, 3. "
+                    f"{path}: label value {value:g} is not one of MSCMR: original are 200, 500, 600, reduced 1, 2, 3. "
                     "Correct the file."
                 )
             if value == 0:
@@ -90,4 +90,4 @@ def read_values(path: Path) -> list[float]:
         return np.unique(np.asanyarray(nib.Nifti1Image.from_filename(path).dataobj)).tolist()
     except Exception as error:  # nibabel raises whatever it likes
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: cannot be read as NIfTI ({reason}). Fetch or unpack the file anew.") from error
+        raise DataError(f"{path}: cannot be read as NIfTI ({reason}). Fetch or unpack the file again.") from error

@@ -61,7 +61,7 @@ def convert_nnunet(root: str | Path, channel: int | None = None, note: Note = lo
     Args:
         root: folder that holds ``dataset.json``.
         channel: number of the channel that is used; needed where there are several.
-        note: is told what is left out and assumed.
+        note: called with a sentence about what is left out or assumed.
 
     Raises:
         DataError: when a file is missing, ``dataset.json`` has another form, or the channel is not chosen.

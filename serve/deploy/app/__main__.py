@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             entries[case.name] = {"status": "done", "outputs": segment(case, bundle, segments, arguments.output)}
         except DataError as error:
             refuse(case.name, error)
-        except Exception as error:  # the rest of the folder shall not suffer
+        except Exception as error:  # one bad file must not stop the others
             refuse(case.name, DataError(f"{arguments.input / case.name}: {one_line(error)}"))
         write_report(arguments.output, bundle, entries)
     write_report(arguments.output, bundle, entries)

@@ -68,7 +68,7 @@ def open_bundle(folder: Path, sha256: str = "") -> Bundle:
         parser.read_config(str(folder / "configs" / "inference.json"))
         settings = {key: parser.get_parsed_content(key) for key in CONFIGURED}
     except Exception as error:
-        raise DataError(f"{folder}: cannot read its configuration ({one_line(error)}). Copy it anew.") from error
+        raise DataError(f"{folder}: cannot read its configuration ({one_line(error)}). Copy it again.") from error
     check_fit(model, state, settings)
     classes, pixdim = list(settings["classes"]), [float(size) for size in settings["pixdim"]]
     return Bundle(folder, str(meta["name"]), str(meta["version"]), modality, classes, pixdim, found)
@@ -118,7 +118,7 @@ def check_archive(path: Path) -> None:
 def damaged(path: Path, error: Exception) -> DataError:
     """What is said of a model file that cannot be read."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return DataError(f"{path}: cannot be read as a model ({reason[:120]}). Copy it, or export it, anew.")
+    return DataError(f"{path}: cannot be read as a model ({reason[:120]}). Copy it or export it again.")
 
 
 def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, A
         if different:
             raise DataError(
                 f"{model}: is not made from {source.resolve()} ({different[0]} differs), whose classes and grid would "
-                f"be used. Export it anew: {EXPORT}"
+                f"be used. Export it again: {EXPORT}"
             )
     images = state.get("bank.images", torch.zeros(0))
     if images.dim() < 5:

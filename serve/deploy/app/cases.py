@@ -76,11 +76,11 @@ def find_cases(
                 if part is not None:
                     series[str(part.header.SeriesInstanceUID)].append(part)
             elif path.suffix.lower() == ".dcm":
-                raise DataError(f"{path}: is no DICOM file, though its name says so. Copy the file anew.")
+                raise DataError(f"{path}: is not a DICOM file, despite its name. Copy the file again.")
         except DataError as error:
             refuse(name, error)
         except OSError as error:
-            refuse(name, DataError(f"{path}: cannot be read ({error.strerror}). Look at its rights."))
+            refuse(name, DataError(f"{path}: cannot be read ({error.strerror}). Check its permissions."))
     for uid, slices in sorted(series.items()):
         parent = Path(os.path.commonpath([part.path.parent for part in slices]))
         name = (parent.relative_to(folder) / uid).as_posix()

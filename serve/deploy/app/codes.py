@@ -38,7 +38,7 @@ def read_codes(path: Path) -> dict[str, Code]:
         return {str(name): Code(*(str(word) for word in entry)) for name, entry in content.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{path}: is no table of codes ({error}). Write one like "
+            f"{path}: is not a table of codes ({error}). Write one like "
             '{"liver": ["10200004", "SCT", "Liver"]}: value, scheme, meaning.'
         ) from error
 

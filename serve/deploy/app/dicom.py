@@ -1,7 +1,7 @@
 """
 DICOM series in.
 
-Three things in the SDK's stock operators are mended here: the loader drops all but one of the images at one position,
+Three things in the SDK's stock operators are repaired here: the loader drops all but one of the images at one position,
 so that a cine comes out as a mix of phases; the volume's affine has the two values of PixelSpacing the wrong way round;
 and the values of all slices are forced into the type of the first one.
 """
@@ -100,21 +100,21 @@ def read_header(path: Path) -> Slice | None:
         raise
     except Exception as error:  # pydicom raises whatever it likes
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise DataError(f"{path}: cannot be read as DICOM ({reason[:120]}). Copy the file anew.") from error
+        raise DataError(f"{path}: cannot be read as DICOM ({reason[:120]}). Copy the file again.") from error
     if frames > 1:
         raise DataError(f"{path}: holds {frames} frames (enhanced DICOM). Convert it to one slice per file.")
     if int(header.get("SamplesPerPixel") or 1) != 1:
         raise DataError(f"{path}: is a colour image, but one number per pixel is needed.")
     if not syntax.is_compressed and path.stat().st_size < needed:
         raise DataError(
-            f"{path}: is shorter than its header says ({rows} x {columns} pixels, {needed} bytes). Copy the file anew."
+            f"{path}: is shorter than its header says ({rows} x {columns} pixels, {needed} bytes). Copy the file again."
         )
     if syntax.is_compressed and not get_decoder(syntax).is_available:
         raise DataError(f"{path}: is compressed ({syntax.name}), which is not read. Decompress it: gdcmconv --raw.")
     for name in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
         if not re.fullmatch(r"[0-9.]{1,64}", str(header.get(name, ""))):  # outputs are named by it
             raise DataError(
-                f"{path}: its {name} is {str(header.get(name, ''))[:80]!r}, which is no UID. Mend the file."
+                f"{path}: its {name} is {str(header.get(name, ''))[:80]!r}, which is not a UID. Correct the file."
             )
     return Slice(path, header)
 
@@ -141,7 +141,7 @@ def split_series(slices: Sequence[Slice], modality: str, pixdim: Sequence[float]
     for tag in ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing"):
         absent = [part.path.name for part in slices if not part.header.get(tag)]
         if absent:
-            raise DataError(f"{name}: {absent[0]} has no {tag}: its place in space is unknown. Take it away.")
+            raise DataError(f"{name}: {absent[0]} has no {tag}: its place in space is unknown. Remove it.")
     for tag, tolerance in (("Rows", 0.0), ("Columns", 0.0), ("PixelSpacing", 1e-4), ("ImageOrientationPatient", 1e-3)):
         for part in slices:
             if not np.allclose(numbers(part.header, tag), numbers(first, tag), rtol=0, atol=tolerance):
@@ -151,7 +151,7 @@ def split_series(slices: Sequence[Slice], modality: str, pixdim: Sequence[float]
                 )
     phases = split_phases(slices, name)
     if len({part.header.SOPInstanceUID for part in slices}) < len(slices):
-        raise DataError(f"{name}: two files have one SOPInstanceUID. Take the copy away.")
+        raise DataError(f"{name}: two files have one SOPInstanceUID. Remove the copy.")
     for stack in phases:
         check_even(stack, name)
     shape = (int(first.Columns), int(first.Rows), len(phases[0]))
@@ -277,5 +277,5 @@ class SeriesToVolumeOperator(DICOMSeriesToVolumeOperator):
 
         volume = np.stack([values(part) for part in series.get_sop_instances()])
         if not math.isfinite(float(volume.sum())):
-            raise DataError(f"series {series.SeriesInstanceUID}: holds values that are not finite. Mend its rescaling.")
+            raise DataError(f"series {series.SeriesInstanceUID}: holds values that are not finite. Fix its rescaling.")
         return volume

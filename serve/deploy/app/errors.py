@@ -1,4 +1,4 @@
-"""One kind of error for what a user can mend."""
+"""One kind of error for what a user can fix."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def check_nifti(path: Path, pixdim: Sequence[float]) -> int:
     needed = int(image.dataobj.offset) + math.prod(shape) * dtype.itemsize
     if not holds(path, needed):
         raise DataError(
-            f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file anew."
+            f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file again."
         )
     return shape[3] if len(shape) == 4 else 1
 

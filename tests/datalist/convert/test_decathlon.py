@@ -74,7 +74,7 @@ class TestRefusals:
         assert "no such folder" in refuse("decathlon", tmp_path / "nowhere")
         assert "no dataset.json" in refuse("decathlon", tmp_path)
         (tmp_path / "dataset.json").write_text('{"labels": \n oops}')
-        assert "line 2: is no JSON" in refuse("decathlon", tmp_path)
+        assert "line 2: is not JSON" in refuse("decathlon", tmp_path)
         add_task(training=[])
         assert "no `training` image" in refuse("decathlon", tmp_path)
 

@@ -123,7 +123,7 @@ class TestRefusals:
         assert "no such folder" in refuse("nnunet", tmp_path / "nowhere")
         assert "no dataset.json" in refuse("nnunet", tmp_path)
         (tmp_path / "dataset.json").write_text("{")
-        assert "is no JSON" in refuse("nnunet", tmp_path)
+        assert "is not JSON" in refuse("nnunet", tmp_path)
         (tmp_path / "dataset.json").write_text("{}")
         assert "`channel_names` is missing" in refuse("nnunet", tmp_path)
 

@@ -1,0 +1,65 @@
+"""The worked examples of CONTRIBUTING.md work as written."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from monai.bundle import ConfigWorkflow
+
+from dcl_monai.cli import main
+
+TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.fixture
+def examples(tmp_path, monkeypatch) -> Path:
+    """A working directory with the files that the page tells to write."""
+    for text in blocks("python"):
+        (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
+    for name, text in zip(("my_loss.json", "my_network.json"), blocks("json"), strict=True):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert name in TEXT
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in ("my_losses", "discs"):
+        sys.modules.pop(name, None)
+
+
+def test_loss_is_compatible(examples, capsys):
+    assert main(["check-loss", "my_losses:SetCELoss", "--trials", "2"]) == 0
+    assert "no counterexample" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("overlay", "backbone"), [("my_loss", "BasicUNet"), ("my_network", "SegResNet")])
+def test_task_trains_with_each_overlay(examples, overlay, backbone):
+    import discs  # written by the fixture
+
+    discs.write_bundle(discs.DISCS, "bundles/discs")
+    workflow = ConfigWorkflow(
+        config_file=["bundles/discs/train.json", f"{overlay}.json"],
+        meta_file="bundles/discs/metadata.json",
+        logging_file=False,
+        workflow_type="train",
+        run_id="training",
+        stage1_epochs=1,
+        stage2_epochs=1,
+        iterations_per_epoch=2,
+        bank_size=2,
+        device="cpu",
+    )
+    workflow.initialize()
+    workflow.run()
+    settings = torch.load("bundles/discs/models/model.pt", weights_only=True)["settings"]
+    assert settings["classes"] == ["background", "dark", "bright"]
+    assert settings["network"]["backbone"] == backbone
+    assert Path("bundles/discs/output/test_dice.csv").exists()
