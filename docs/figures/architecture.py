@@ -17,10 +17,15 @@ ROOMS = [
     {"studies": "comparisons", "planning": "network from data", "bundle": "builders, template"},
     {"inferers": "segment a folder", "handlers": "stages, checkpoints"},
     {"engines": "the trainer", "check": "read all data once"},
-    {"data": "torch data sets", "metrics": "Dice, distances", "visualize": "pictures"},
+    {
+        "data": "torch data sets",
+        "metrics": "Dice, distances",
+        "synthetic": "hearts, scribbles",
+        "visualize": "pictures",
+    },
     {"losses": "compatible losses", "networks": "CompNet, model file", "transforms": "candidate sets"},
-    {"conditions": "the bank", "datalist": "what a user says", "synthetic": "hearts"},
-    {"candidates": "what is known of a voxel"},
+    {"conditions": "the bank", "datalist": "what a user says"},
+    {"candidates": "what is known of a voxel", "samples": "what a batch holds"},
     {"utils": "errors, files, ranks"},
 ]
 WAY = [
@@ -45,7 +50,11 @@ def box(axes, x, y, width, height, title, text, colour=FILL):
 
 
 def arrow(axes, start, end):
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=13, color="#2a7a6a", linewidth=1.4, shrinkA=1, shrinkB=1))
+    axes.add_patch(
+        FancyArrowPatch(
+            start, end, arrowstyle="-|>", mutation_scale=13, color="#2a7a6a", linewidth=1.4, shrinkA=1, shrinkB=1
+        )
+    )
 
 
 def main():
