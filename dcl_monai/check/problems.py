@@ -195,14 +195,11 @@ def _odd_volumes(classes: Sequence[str], records: Sequence[CaseRecord]) -> Itera
             logarithms = np.log([record.volumes[j] for record in cases.values()])
             distances = np.abs(logarithms - np.median(logarithms))
             limit = max(np.log(VOLUME_RATIO), VOLUME_DEVIATIONS * 1.4826 * np.median(distances))
+            usual = f"{np.exp(np.median(logarithms)):.3g} ml are usual in data set {dataset!r}. Look at the label."
             for record, distance in zip(cases.values(), distances, strict=True):
                 if distance > limit:
-                    yield Problem(
-                        "warning",
-                        "Unusual volume",
-                        f"{', '.join(record.files.labels)}: {name} has {record.volumes[j]:.3g} ml, while "
-                        f"{np.exp(np.median(logarithms)):.3g} ml are usual in data set {dataset!r}. Look at the label.",
-                    )
+                    found = f"{', '.join(record.files.labels)}: {name} has {record.volumes[j]:.3g} ml"
+                    yield Problem("warning", "Unusual volume", f"{found}, while {usual}")
 
 
 def _different_spacings(records: Sequence[CaseRecord]) -> Iterator[Problem]:

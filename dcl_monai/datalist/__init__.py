@@ -1,8 +1,8 @@
 """What a user says about data: which images there are, in which split, and what their labels mean.
 
 A user's file (``schema``) names folders or lists (``sources``) and what label values stand for (``labels``);
-:func:`load_datalist` makes items of it (``items``), divided by subject (``splits``). Partial annotation is made from
-full labels by ``simulate`` and ``scribbles``; ``convert`` writes the file for the layouts of known data sets.
+:func:`load_datalist` makes a :class:`Datalist` of it (``items``), divided by subject (``splits``). ``simulate`` makes
+partial annotation from full labels; ``convert`` writes the file for the layouts of known data sets.
 """
 
 from .acdc import ACDC_CLASSES, acdc_document, acdc_items

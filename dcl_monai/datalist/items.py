@@ -81,8 +81,11 @@ class Datalist(TypedDict):
     unions: dict[str, list[int]]
     """Name of a union -> its classes."""
     training: list[Item]
+    """Images to learn from; they may be labelled in part, or not at all."""
     validation: list[Item]
+    """Images to choose the model by."""
     test: list[Item]
+    """Images to measure the model on; there may be none."""
 
 
 class ListedItem(TypedDict, total=False):

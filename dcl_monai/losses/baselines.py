@@ -58,11 +58,7 @@ class IgnoreDiceCELoss(nn.Module):
         self.smooth = smooth
 
     def forward(self, logits: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-        """
-        Args:
-            logits: BN[HWD] with N = m or 2m.
-            candidates: boolean Bm[HWD], the candidate sets.
-        """
+        """Arguments are those of :class:`ConventionalCELoss`."""
         prob = LogProbabilities.of_classes(logits, self.num_classes)
         truth = known_positive(candidates)
         is_known = truth.any(dim=1, keepdim=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dcl_monai.transforms import Intensity
 from dcl_monai.utils import DataError
 
 from .fingerprint import Fingerprint
@@ -56,7 +57,7 @@ class Plan:
     topology: Topology
     batch_size: int
     bank_size: int
-    intensity: dict[str, Any] | None
+    intensity: Intensity | None
     memory: int
     budget: int
     device: str
@@ -172,7 +173,7 @@ def shrinking(spacing: Sequence[float], topology: Topology, shape: Sequence[floa
     return sizes
 
 
-def intensity_of(fingerprint: Fingerprint, ct: bool) -> dict[str, Any] | None:
+def intensity_of(fingerprint: Fingerprint, ct: bool) -> Intensity | None:
     """How intensities are scaled: CT by the numbers of the data set, anything else image by image."""
     if not ct:
         return None

@@ -17,6 +17,8 @@ writer                          images                                 layout of
 The subjects come from ``short_axis`` and ``whole_heart``; both use ``draws``, ``painting``, ``acquisition`` and
 ``volume``. The writers ``acdc``, ``mscmr`` and ``mmwhs`` say where files lie (the latter two by ``pairs``), and
 ``dataset`` keeps a folder of them complete. Inside the package volumes have the axes ``(D, W, H)``.
+
+``scribbles`` makes synthetic annotations: strokes, drawn inside the full masks of any data set.
 """
 
 from .acdc import write_synthetic_acdc

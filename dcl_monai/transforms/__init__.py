@@ -15,7 +15,13 @@ from .dictionary import (
     RestrictToCandidatesd,
     RestrictToCandidatesDict,
 )
-from .intensity import StandardizeIntensity, StandardizeIntensityD, StandardizeIntensityd, StandardizeIntensityDict
+from .intensity import (
+    Intensity,
+    StandardizeIntensity,
+    StandardizeIntensityD,
+    StandardizeIntensityd,
+    StandardizeIntensityDict,
+)
 from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict
 from .stored import StoredAnnotationD, StoredAnnotationd, StoredAnnotationDict, stored_annotation
 
@@ -28,6 +34,7 @@ __all__ = [
     "ExpandCandidatesD",
     "ExpandCandidatesDict",
     "ExpandCandidatesd",
+    "Intensity",
     "IntersectCandidates",
     "IntersectCandidatesD",
     "IntersectCandidatesDict",

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypedDict
 
 import torch
 from monai.config import KeysCollection
 from monai.transforms import MapTransform, NormalizeIntensity, ScaleIntensityRange, Transform
 
-__all__ = ["StandardizeIntensity", "StandardizeIntensityD", "StandardizeIntensityDict", "StandardizeIntensityd"]
+__all__ = [
+    "Intensity",
+    "StandardizeIntensity",
+    "StandardizeIntensityD",
+    "StandardizeIntensityDict",
+    "StandardizeIntensityd",
+]
+
+
+class Intensity(TypedDict):
+    """Grey values of a data set, by which all its images are clipped and scaled."""
+
+    clip: Sequence[float]
+    """Lowest and highest value."""
+    mean: float
+    """What becomes 0."""
+    std: float
+    """What becomes 1."""
 
 
 class StandardizeIntensity(Transform):
@@ -17,8 +34,8 @@ class StandardizeIntensity(Transform):
     Bring grey values to mean 0 and standard deviation 1, by MONAI's own transforms.
 
     Args:
-        intensity: ``clip`` (lowest and highest value), ``mean`` and ``std`` of a data set, by which all images are
-            clipped and scaled, as for CT; with ``None`` every channel is normalised by its own mean and deviation.
+        intensity: the grey values of the data set, as for CT; with ``None`` every channel is normalised by its own mean
+            and deviation.
 
     Examples:
         >>> ct = StandardizeIntensity({"clip": [-100.0, 300.0], "mean": 50.0, "std": 25.0})
@@ -26,7 +43,7 @@ class StandardizeIntensity(Transform):
         [[-6.0, 0.0, 1.0]]
     """
 
-    def __init__(self, intensity: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, intensity: Intensity | None = None) -> None:
         self.scale: Transform
         if intensity is None:
             self.scale = NormalizeIntensity(channel_wise=True)
@@ -54,7 +71,7 @@ class StandardizeIntensityd(MapTransform):
     """
 
     def __init__(
-        self, keys: KeysCollection, intensity: Mapping[str, Any] | None = None, allow_missing_keys: bool = False
+        self, keys: KeysCollection, intensity: Intensity | None = None, allow_missing_keys: bool = False
     ) -> None:
         super().__init__(keys, allow_missing_keys)
         self.standardize = StandardizeIntensity(intensity)

@@ -41,7 +41,7 @@ DATASTORE = "datastore_v2.json"
 class StoredAnnotationd(MapTransform):
     """
     Complete an item ``{image, label}``, as a MONAI Label server gives it to a training, with what the label says: the
-    entries of a datalist (:mod:`dcl_monai.datalist.load`) that :class:`~dcl_monai.transforms.LoadCandidatesd` needs.
+    entries of a :class:`~dcl_monai.datalist.Annotation` that :class:`~dcl_monai.transforms.LoadCandidatesd` needs.
 
     Args:
         keys: key of the label file.

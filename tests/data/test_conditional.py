@@ -262,7 +262,7 @@ class TestMasks:
             dataset.set_epoch(epoch)
             for index in range(len(items)):
                 data = dataset[index]
-                s = data["dual_class"]
+                s = int(data["dual_class"])
                 condition = items[which(items, data["cond_image"][s : s + 1])]
                 assert torch.equal(data["dual_label"], expand(condition["label"][0], condition["sets"], M))
                 classes.add(s)
