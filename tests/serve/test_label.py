@@ -43,8 +43,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         not (ENVIRONMENT / "dcl-label-ready").is_file(),
-        reason=f"{ENVIRONMENT} is not an environment of MONAI Label. Make it (some minutes, 2 GB) and run this file again: "
-        "bash serve/label/install.sh --torchvision tests/serve/torchvision",
+        reason=f"{ENVIRONMENT} is not an environment of MONAI Label. Make it (some minutes, 2 GB) and run this file "
+        "again: bash serve/label/install.sh --torchvision tests/serve/torchvision",
     ),
 ]
 
