@@ -50,11 +50,8 @@ def box(axes, x, y, width, height, title, text, colour=FILL):
 
 
 def arrow(axes, start, end):
-    axes.add_patch(
-        FancyArrowPatch(
-            start, end, arrowstyle="-|>", mutation_scale=13, color="#2a7a6a", linewidth=1.4, shrinkA=1, shrinkB=1
-        )
-    )
+    look = {"arrowstyle": "-|>", "mutation_scale": 13, "color": "#2a7a6a", "linewidth": 1.4}
+    axes.add_patch(FancyArrowPatch(start, end, shrinkA=1, shrinkB=1, **look))
 
 
 def main():

@@ -22,6 +22,7 @@ CONFIG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "suggestion"),
     [

@@ -24,6 +24,8 @@ from skimage import measure
 from dcl_monai.datalist import acdc_document
 from dcl_monai.utils.errors import find_user_error
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "bundles" / "acdc"
 

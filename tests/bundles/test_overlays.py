@@ -14,6 +14,8 @@ from dcl_monai.datalist.items import decided_classes
 from dcl_monai.handlers import GradientRatio
 from dcl_monai.losses.terms import NEGATIVE, POSITIVE
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 COMPATIBLE, PAPER = {"positive", "negative"}, {"positive", "negative", "prior", "dual"}
 FULL = PAPER | {"fill", "region"}

@@ -20,6 +20,8 @@ import yaml
 from dcl_monai.cli import main
 from dcl_monai.datalist import load_datalist
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

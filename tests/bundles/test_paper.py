@@ -16,6 +16,8 @@ from dcl_monai.losses import CompatibleLoss, ConditionalCompatibleLoss, Conventi
 from dcl_monai.losses.averaging import SumMean
 from dcl_monai.synthetic import write_synthetic_mmwhs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "configs" / "paper"
 ROWS = sorted(path.stem for path in FOLDER.glob("*.json") if "scale" not in path.stem)

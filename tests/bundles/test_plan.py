@@ -19,6 +19,8 @@ from monai.bundle import ConfigWorkflow
 from dcl_monai.cli import main
 from dcl_monai.utils.errors import find_user_error
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SUBJECTS = 6
 

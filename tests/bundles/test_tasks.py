@@ -18,6 +18,8 @@ from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 from dcl_monai.handlers import GradientRatio
 from dcl_monai.synthetic import write_synthetic_mmwhs, write_synthetic_mscmr
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CLASSES = {
     "mscmr": ["RV", "MYO", "LV", "whole heart"],

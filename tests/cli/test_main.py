@@ -34,6 +34,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_module_runs():
     done = subprocess.run(
         [sys.executable, "-m", "dcl_monai", "--help"], capture_output=True, text=True, encoding="utf-8"

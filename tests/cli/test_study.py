@@ -21,6 +21,8 @@ from dcl_monai.studies.settings import open_study, read_study, save_study
 from dcl_monai.studies.tables import recipes_of
 from dcl_monai.synthetic import write_synthetic_acdc
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SMALL = {
     "split": [8, 1, 3],

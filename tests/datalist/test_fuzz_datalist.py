@@ -16,6 +16,8 @@ from dcl_monai.datalist.items import annotation_table, annotations_of
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 
+pytestmark = pytest.mark.slow
+
 FUZZ = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 
 HEARTS = {

@@ -116,7 +116,7 @@ class TestPatterns:
             message = str(error)
         else:
             return
-        assert "no image is found" in message
+        assert "no image in" in message
 
     def test_missing_label(self, tmp_path):
         touch(tmp_path, "a.nii", "b.nii", "labels/a.nii")

@@ -20,6 +20,8 @@ from monai.bundle import ConfigParser
 from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import start_process_group
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 STEPS = 6  # of each rank in an epoch: 8 subjects x 2 phases x 3 slices, shared by 2 ranks, in batches of 4
 SETTINGS = {

@@ -268,6 +268,7 @@ class TestFolder:
         assert alive[1] <= alive[0]
 
 
+@pytest.mark.slow
 class TestCommand:
     """As the user sees it: MONAI's own command, in a process of its own."""
 

@@ -17,6 +17,8 @@ from monai.networks.utils import convert_to_onnx, convert_to_torchscript
 
 from dcl_monai.networks import CompNet, DCLNet
 
+pytestmark = pytest.mark.slow
+
 BUNDLE = Path(__file__).parents[2] / "bundles" / "acdc"
 M = 3
 SIZES = {2: [(1, 40, 40), (2, 97, 113), (1, 212, 212), (3, 33, 70)], 3: [(1, 32, 32, 32), (2, 33, 40, 21)]}

@@ -26,6 +26,8 @@ import torch
 from dcl_monai.inferers.geometry import open_image
 from dcl_monai.utils import DataError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LIMIT = 1e-4
 SHAPE = (40, 36, 5)

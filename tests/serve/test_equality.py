@@ -13,6 +13,8 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 1e-4
 """Share of voxels that may differ: 0.01%."""
 SHAPES = {"acdc": (80, 72, 5), "mmwhs": (26, 30, 24)}

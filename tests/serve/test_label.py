@@ -39,11 +39,14 @@ SMALL = {
     "network_def#compnet#features": [8, 8, 16, 16, 16, 8],
 }
 
-pytestmark = pytest.mark.skipif(
-    not (ENVIRONMENT / "dcl-label-ready").is_file(),
-    reason=f"{ENVIRONMENT} is not an environment of MONAI Label. Make it (some minutes, 2 GB) and run this file again: "
-    "bash serve/label/install.sh --torchvision tests/serve/torchvision",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (ENVIRONMENT / "dcl-label-ready").is_file(),
+        reason=f"{ENVIRONMENT} is not an environment of MONAI Label. Make it (some minutes, 2 GB) and run this file "
+        "again: bash serve/label/install.sh --torchvision tests/serve/torchvision",
+    ),
+]
 
 
 def quiet_environment() -> dict[str, str]:

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 def test_table_of_the_results():
     """Every line that table.py prints stands in the page as it is."""
     line = [sys.executable, DOCS / "results" / "table.py", DOCS / "results" / "acdc_longer.csv"]

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from dcl_monai.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 DECATHLON = {
     "name": "a",
     "modality": {"0": "MRI"},
