@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ logger = logging.getLogger(__name__)
 
 @on_first_rank
 def prepare_datalist(
-    datalist: str | Path | Mapping[str, Any], output: str | Path, allow_unlabelled: bool = False
+    datalist: str | Path | Mapping[str, Any],
+    output: str | Path,
+    allow_unlabelled: bool = False,
+    pixdim: Sequence[float] = (),
 ) -> dict[str, Any]:
     """
     Load a datalist, look at every file of it, and write down what will be used.
@@ -31,6 +34,7 @@ def prepare_datalist(
         datalist: a user's file, or a datalist (see :mod:`dcl_monai.datalist.load`).
         output: file the datalist is written to; its hash is logged.
         allow_unlabelled: whether the method can use training images without any label.
+        pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
 
     Returns:
         the datalist.
@@ -50,7 +54,7 @@ def prepare_datalist(
     for split in ("validation", "test"):
         # nothing can be measured on images without labels
         loaded[split] = [item for item in loaded[split] if annotations_of(item)]
-    check_datalist(loaded)
+    check_datalist(loaded, pixdim=pixdim)
     digest = write_datalist(loaded, output)
     counts = ", ".join(f"{len({item['subject'] for item in loaded[split]})} {split}" for split in SPLITS)
     logger.info(f"datalist {digest[:12]}: {counts} subjects, written to {output}")

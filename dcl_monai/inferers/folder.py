@@ -19,8 +19,8 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
+from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
 
-from .geometry import check_inside, open_image, save_like, voxel_ml
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
 from .sheet import draw_contact_sheets
@@ -30,8 +30,11 @@ __all__ = ["FolderSegmenter", "find_images"]
 
 logger = logging.getLogger(__name__)
 
+NIFTI = "**/*.[nN][iI][iI]*"
+"""All NIfTI files of a folder and those below it; some scanners write capital letters."""
 
-def find_images(folder: str | Path, pattern: str = "**/*.nii*", exclude: Sequence[str] = ()) -> list[dict[str, str]]:
+
+def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str] = ()) -> list[dict[str, str]]:
     """
     List the NIfTI files of a folder. Hidden files are left out, and links to folders are not followed.
 
@@ -50,13 +53,14 @@ def find_images(folder: str | Path, pattern: str = "**/*.nii*", exclude: Sequenc
     if not root.is_dir():
         raise DataError(f"{root}: no such folder. Set --dataset_dir to a folder of NIfTI files.")
     try:
-        found = sorted(path for path in root.glob(pattern) if path.name.endswith((".nii", ".nii.gz")))
+        found = sorted(path for path in root.glob(pattern) if is_nifti(path))
     except (NotImplementedError, ValueError) as error:
         raise DataError(f"--pattern {pattern!r}: {error}. Give a pattern like 'patient*/*.nii.gz'.") from error
+    words = [word.lower() for word in exclude]
     chosen = [
         path
         for path in found
-        if not path.name.startswith(".") and not any(fnmatch.fnmatch(path.name, word) for word in exclude)
+        if not path.name.startswith(".") and not any(fnmatch.fnmatch(path.name.lower(), word) for word in words)
     ]
     if not chosen:
         raise DataError(
@@ -76,7 +80,8 @@ class FolderSegmenter:
     goes on. A run that was interrupted goes on where it stopped, see :class:`~dcl_monai.inferers.report.RunReport`.
 
     Args:
-        dataset: items with an ``image``; its transform loads and preprocesses one, to (T, H, W, D) with T frames.
+        dataset: items with an ``image``; its transform checks
+            (:class:`~dcl_monai.transforms.CheckImaged`), loads and preprocesses one, to (T, H, W, D) with T frames.
         dataset_dir: folder of the images.
         output_dir: folder of the outputs.
         model_file: weights and conditional bank.
@@ -214,15 +219,13 @@ class FolderSegmenter:
         path = self.dataset_dir / name
         check_inside(path, self.dataset_dir)
         before = stamp(path)
-        source = open_image(path, self.pixdim)
         image = self.dataset[index]["image"]
+        source: Any = nib.load(path)
         frames = source.shape[3] if source.ndim == 4 else 1
         if len(image) != frames:
             raise DataError(
                 f"{path}: {len(image)} frames were read, but its shape is {source.shape}. Convert the file."
             )
-        if not image.isfinite().all():
-            raise DataError(f"{path}: holds values that are not finite (nan or inf). Replace the file.")
         arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in ("segmentation", *self.maps)}
         for frame in range(frames):
             for kind, array in self.segment_frame(image[frame : frame + 1]).items():
@@ -266,8 +269,8 @@ class FolderSegmenter:
 
 def output_name(name: str, suffix: str) -> str:
     """Name of an output: ``a/x.nii.gz`` becomes ``a/x_seg.nii.gz``."""
-    stem, dot, ending = name.rpartition(".nii")
-    return f"{stem}_{suffix}{dot}{ending}"
+    place = name.lower().rindex(".nii")
+    return f"{name[:place]}_{suffix}{name[place:]}"
 
 
 def header_note(source: nib.Nifti1Image) -> dict[str, str]:
