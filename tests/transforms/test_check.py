@@ -111,8 +111,8 @@ def test_a_damaged_label_is_found(tmp_path):
 
 def test_header_of_another_format(tmp_path):
     path = tmp_path / "a.nrrd"
-    header = "NRRD0004\ntype: short\ndimension: 3\nsizes: 30000 30000 9000\nspacings: 1 1 1\nendian: little\nencoding: raw\n\n"
-    path.write_bytes(header.encode() + bytes(100))
+    fields = ("type: short", "dimension: 3", "sizes: 30000 30000 9000", "endian: little", "encoding: raw")
+    path.write_bytes("\n".join(("NRRD0004", *fields, "", "")).encode() + bytes(100))
     with pytest.raises(DataError, match="30000 x 30000 x 9000 voxels"):
         check_file(path)
 
