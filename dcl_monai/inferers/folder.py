@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
+from dcl_monai.utils.locks import take_lock
 
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
@@ -142,14 +144,26 @@ class FolderSegmenter:
         Segment all that is not yet done.
 
         Raises:
-            DataError: before anything is written, when model, settings or folders do not fit; at the end, when files
-                could not be segmented.
+            DataError: before anything is written, when model, settings or folders do not fit, or another run writes to
+                the folder; at the end, when files could not be segmented.
         """
         if self.output_dir.resolve() == self.dataset_dir.resolve():
             raise DataError(f"{self.output_dir}: is the folder of the images. Set --output_dir to another one.")
         load_weights(self.network, load_model(self.model_file), self.model_file)
         self.network.eval()
-        report = RunReport(self.output_dir, self.settings())
+        settings = self.settings()
+        lock = take_lock(self.output_dir)
+        if lock is None:
+            raise DataError(
+                f"{self.output_dir}: another run is writing to it. Wait for its end, or set another --output_dir."
+            )
+        try:
+            self.segment_all(RunReport(self.output_dir, settings))
+        finally:
+            os.close(lock)
+
+    def segment_all(self, report: RunReport) -> None:
+        """Segment all that the report does not have, and draw the contact sheets."""
         report.write()
         names = [Path(item["image"]).relative_to(self.dataset_dir).as_posix() for item in self.dataset.data]
         with logging_redirect_tqdm():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import nibabel as nib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
@@ -17,6 +20,8 @@ from dcl_monai.visualize.overlays import COLOURS
 __all__ = ["draw_contact_sheets"]
 
 ROWS, COLUMNS = 8, 4
+CONTENT = "dcl-monai content"
+"""Name of a note in the file of a page."""
 
 
 def draw_contact_sheets(
@@ -28,7 +33,8 @@ def draw_contact_sheets(
     Args:
         cases: name, image and segmentation of each file; of a cine, the first frame is shown.
         classes: class names, background first.
-        output_dir: folder of the pages, ``contact_sheet_01.png`` and so on; those of an earlier run are replaced.
+        output_dir: folder of the pages, ``contact_sheet_01.png`` and so on; those of an earlier run are replaced, but
+            for pages that would come out as they are.
 
     Returns:
         the pages.
@@ -36,14 +42,32 @@ def draw_contact_sheets(
     pages = []
     for start in range(0, len(cases), ROWS):
         path = output_dir / f"contact_sheet_{start // ROWS + 1:02d}.png"
-        _draw_page(cases[start : start + ROWS], classes, path)
+        page = cases[start : start + ROWS]
+        content = page_content(page, classes)
+        if drawn_content(path) != content:
+            _draw_page(page, classes, path, content)
         pages.append(path)
     for old in set(output_dir.glob("contact_sheet_*.png")) - set(pages):
         old.unlink()
     return pages
 
 
-def _draw_page(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], path: Path) -> None:
+def page_content(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str]) -> str:
+    """All that a page shows, as a hash that is kept in its file."""
+    files = [(name, *(path.stat().st_mtime_ns for path in paths)) for name, *paths in cases]
+    return hashlib.sha256(json.dumps([files, list(classes)]).encode()).hexdigest()
+
+
+def drawn_content(path: Path) -> str | None:
+    """What a page was drawn from; ``None`` if there is none."""
+    try:
+        with Image.open(path) as picture:
+            return picture.info.get(CONTENT)
+    except OSError:
+        return None
+
+
+def _draw_page(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], path: Path, content: str) -> None:
     figure = Figure(figsize=(2.1 * COLUMNS, 2.1 * len(cases) + 0.5), layout="constrained")
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1)]
     for row, (name, image_path, label_path) in zip(
@@ -64,7 +88,9 @@ def _draw_page(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], 
         row[0].set_ylabel(name if len(name) < 36 else "..." + name[-33:], fontsize=6)
     handles = [Line2D([], [], color=colour, label=name) for colour, name in zip(colours, classes[1:], strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
-    replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=100, format="png"))
+    replace_atomic(
+        path, lambda temporary: figure.savefig(temporary, dpi=100, format="png", metadata={CONTENT: content})
+    )
 
 
 def first_frame(path: Path) -> tuple[np.ndarray, Sequence[float]]:

@@ -25,6 +25,7 @@ from dcl_monai.inferers import FolderSegmenter, find_images
 from dcl_monai.inferers.folder import output_name
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
+from dcl_monai.utils.locks import take_lock
 
 CONFIG = Path(__file__).parents[2] / "bundles" / "acdc" / "configs" / "inference.json"
 CLASSES = ["background", "MYO", "LV"]
@@ -184,7 +185,7 @@ class TestFolder:
         (folders[0] / "notes.txt").write_text("")
         make().run()
         found = {str(path.relative_to(folders[1])) for path in folders[1].rglob("*.*")}
-        assert found == {"a/x_seg.nii.gz", "a/b/x_seg.nii", "a/b/x_seg.nii.gz", "report.json"}
+        assert found == {"a/x_seg.nii.gz", "a/b/x_seg.nii", "a/b/x_seg.nii.gz", "report.json", ".lock"}
 
     def test_output_within_the_input(self, make, folders):
         write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
@@ -219,6 +220,24 @@ class TestFolder:
         with pytest.raises(RuntimeError) as raised:
             make()
         assert "Set --dataset_dir" in str(find_user_error(raised.value))
+
+    def test_one_run_at_a_time(self, make, folders):
+        """Two of them reported `complete` with half of the files."""
+        write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
+        lock = take_lock(folders[1])
+        with pytest.raises(DataError, match="another run is writing to it"):
+            make().run()
+        assert not (folders[1] / "report.json").exists()
+        os.close(lock)
+        make().run()
+        os.close(take_lock(folders[1]))  # is free again
+
+    def test_capital_letters(self, make, folders):
+        write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
+        (folders[0] / "x.nii.gz").rename(folders[0] / "X.NII.GZ")
+        (folders[0] / "X_GT.NII.GZ").write_bytes(b"a label")
+        make().run()
+        assert nib.load(folders[1] / "X_seg.NII.GZ").shape == SHAPE
 
     def test_output_is_not_the_input(self, make, folders):
         write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
@@ -357,6 +376,17 @@ class TestContinuing:
             make().run()
         (folders[0] / "b.nii.gz").write_bytes(good)
         assert self.redone(make) == ["b.nii.gz"]
+
+    def test_nothing_is_drawn_twice(self, make, folders, images):
+        """Drawing all pages again took most of the time of a run that had nothing else to do."""
+        make(contact_sheet=True).run()
+        page = folders[1] / "contact_sheet_01.png"
+        before = page.stat().st_mtime_ns
+        make(contact_sheet=True).run()
+        assert page.stat().st_mtime_ns == before
+        write_image(folders[0] / "a.nii.gz", ball(SHAPE, (20, 18), 5))
+        make(contact_sheet=True).run()
+        assert page.stat().st_mtime_ns != before
 
     def test_damaged_report(self, make, folders, images):
         make().run()
