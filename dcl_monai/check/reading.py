@@ -272,6 +272,7 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
             f"{name}: holds {pixels.size // max(1, int(np.prod(pixels.shape[1:4])))} frames or channels of size "
             f"{pixels.shape[1:4]}, but the network takes one. Pick one and save it as a file of its own.",
         )
+        return
     for kind, check in (
         ("Image values that cannot be used", lambda: [check_values(name, channel) for channel in pixels]),
         ("Voxel size that cannot be right", lambda: check_size(name, pixels.shape[1:4], spacing)),

@@ -14,7 +14,7 @@ from dcl_monai.utils.files import write_atomic
 
 from .items import annotation_table, annotations_of
 from .labels import LabelMeaning
-from .schema import DatalistDocument, parse_document, read_file
+from .schema import MAX_CLASSES, DatalistDocument, parse_document, read_file
 from .sources import decathlon_entry, list_items, merge_annotations
 from .splits import SPLITS, split_subjects
 
@@ -154,6 +154,8 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str
         )
     try:
         classes = list(content["classes"])
+        if len(classes) > MAX_CLASSES:
+            raise DataError(f"{name}: has {len(classes)} classes, a model has {MAX_CLASSES} at most. Leave some out.")
         datalist = {
             "classes": classes,
             "unions": {union: [classes.index(n) for n in names] for union, names in content["unions"].items()},
@@ -162,6 +164,8 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> dict[str
         if not all("image" in item for split in SPLITS for item in datalist[split]):
             raise KeyError("image")
         digest = datalist_hash(datalist)
+    except DataError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{name}: was changed by hand and no longer fits together. Make it anew, or write a file in the form of "

@@ -23,9 +23,10 @@ from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
 from dcl_monai.utils.locks import take_lock
 
+from .plausibility import Plausibility
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
-from .sheet import draw_contact_sheets
+from .sheet import Case, draw_contact_sheets
 from .volumes import ejection_fractions, volumes_ml
 
 __all__ = ["FolderSegmenter", "find_images"]
@@ -138,6 +139,7 @@ class FolderSegmenter:
         maps = {"probabilities": as_bool(save_probabilities), "uncertainty": as_bool(save_uncertainty)}
         self.maps = [name for name, wanted in maps.items() if wanted]
         self.contact_sheet = as_bool(contact_sheet)
+        self.plausibility: Plausibility | None = None  # needs the bank of the model
 
     def run(self) -> None:
         """
@@ -152,6 +154,8 @@ class FolderSegmenter:
         load_weights(self.network, load_model(self.model_file), self.model_file)
         self.network.eval()
         settings = self.settings()
+        if self.network.conditional:
+            self.plausibility = Plausibility(self.network.bank, self.classes)
         lock = take_lock(self.output_dir)
         if lock is None:
             raise DataError(
@@ -175,7 +179,12 @@ class FolderSegmenter:
         report.write()
         if self.contact_sheet:
             cases = [
-                (name, self.dataset_dir / name, self.output_dir / entry["outputs"]["segmentation"])
+                Case(
+                    name,
+                    self.dataset_dir / name,
+                    self.output_dir / entry["outputs"]["segmentation"],
+                    entry.get("unusual", []),
+                )
                 for name, entry in report.done().items()
                 if (self.dataset_dir / name).is_file()
             ]
@@ -241,9 +250,14 @@ class FolderSegmenter:
                 f"{path}: {len(image)} frames were read, but its shape is {source.shape}. Convert the file."
             )
         arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in ("segmentation", *self.maps)}
+        unusual: list[str] = []
         for frame in range(frames):
-            for kind, array in self.segment_frame(image[frame : frame + 1]).items():
+            found, notes = self.segment_frame(image[frame : frame + 1])
+            unusual += [f"frame {frame + 1}: {note}" if frames > 1 else note for note in notes]
+            for kind, array in found.items():
                 arrays[kind].append(array)
+        if unusual:
+            logger.warning(f"{path}: look at this one. {'; '.join(unusual[:3])}")
         outputs = {}
         for kind, parts in arrays.items():
             outputs[kind] = output_name(name, "seg" if kind == "segmentation" else kind)
@@ -257,9 +271,10 @@ class FolderSegmenter:
             "shape": list(source.shape),
             "spacing_mm": [round(float(size), 5) for size in source.header.get_zooms()[:3]],
             "volumes_ml": volumes_ml(np.stack(arrays["segmentation"], axis=3), self.classes, voxel_ml(source)),
+            "unusual": unusual,
         } | header_note(source)
 
-    def segment_frame(self, image: MetaTensor) -> dict[str, np.ndarray]:
+    def segment_frame(self, image: MetaTensor) -> tuple[dict[str, np.ndarray], list[str]]:
         """
         Segment one volume.
 
@@ -267,18 +282,21 @@ class FolderSegmenter:
             image: preprocessed, (1, H, W, D).
 
         Returns:
-            on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m).
+            on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
+            unusual of image and segmentation, see :class:`~dcl_monai.inferers.plausibility.Plausibility`.
         """
         pixels = image.as_tensor()[None].to(self.device)
         mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
+        labels = mean[0].argmax(dim=0).cpu().numpy()
+        notes = [] if self.plausibility is None else self.plausibility.notes(pixels[0], labels)
         data = {"image": image, "pred": MetaTensor(mean[0].cpu())}
         if "uncertainty" in self.maps:
             data["uncertainty"] = MetaTensor(spread[0].cpu())
         data = dict(self.postprocessing(data))
         dtype = np.uint8 if len(self.classes) <= 256 else np.uint16
-        return {"segmentation": data["pred"][0].numpy().astype(dtype)} | {
-            kind: np.moveaxis(data[kind].numpy(), 0, -1) for kind in self.maps
-        }
+        segmentation = data["pred"][0].numpy().astype(dtype)
+        maps = {kind: np.moveaxis(data[kind].numpy(), 0, -1) for kind in self.maps}
+        return {"segmentation": segmentation, **maps}, notes
 
 
 def output_name(name: str, suffix: str) -> str:

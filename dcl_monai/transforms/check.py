@@ -12,6 +12,7 @@ from monai.data import MetaTensor
 from monai.transforms import MapTransform, Transform
 from monai.utils import optional_import
 
+from dcl_monai.utils import DataError
 from dcl_monai.utils.images import check_size, check_values, is_nifti, open_image
 
 __all__ = ["CheckImage", "CheckImageD", "CheckImageDict", "CheckImaged", "check_file"]
@@ -34,6 +35,8 @@ def check_file(path: str | Path, pixdim: Sequence[float] = (), dims: Sequence[in
     path = Path(path)
     if is_nifti(path):
         open_image(path, pixdim, dims)
+    elif path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would never end
+        raise DataError(f"{path}: cannot be read (no regular file). Replace the file.")
     elif has_itk and path.is_file():
         reader = itk.ImageIOFactory.CreateImageIO(str(path), itk.CommonEnums.IOFileMode_ReadMode)
         if reader is None:  # no format of ITK; MONAI may know it

@@ -73,7 +73,8 @@ def open_image(path: Path, pixdim: Sequence[float] = (), dims: Sequence[int] = (
         spacing = tuple(float(size) for size in image.header.get_zooms()[:3])
         unit = image.header.get_xyzt_units()[0]
     except Exception as error:  # nibabel raises whatever it likes
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        text = getattr(error, "strerror", None) or str(error)  # without the path, which is named anyway
+        reason = (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DataError(f"{path}: cannot be read as NIfTI ({reason}). Replace the file.") from error
     if len(shape) not in dims or min(shape) < 1:
         raise DataError(f"{path}: has shape {shape}, but a volume (H, W, D) or a cine (H, W, D, T) is needed.")

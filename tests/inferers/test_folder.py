@@ -23,6 +23,7 @@ from torch import nn
 
 from dcl_monai.inferers import FolderSegmenter, find_images
 from dcl_monai.inferers.folder import output_name
+from dcl_monai.inferers.plausibility import Plausibility
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.locks import take_lock
@@ -412,6 +413,17 @@ class TestReport:
         assert entry["shape"] == list(SHAPE)
         assert entry["spacing_mm"] == [3, 3, 8]
         assert entry["seconds"] > 0
+
+    def test_what_is_unusual_is_reported_and_marked(self, make, folders, conditional_model, monkeypatch):
+        monkeypatch.setattr(Plausibility, "notes", lambda self, image, labels: ["LV: found nowhere"])
+        write_image(folders[0] / "a.nii.gz", ball(SHAPE, (20, 18), 8))
+        write_image(folders[0] / "cine.nii.gz", np.stack([ball(SHAPE, (20, 18), 8)] * 2, axis=3))
+        make(stub=False, model_file=str(conditional_model), contact_sheet=True).run()
+        files = report(folders[1])["files"]
+        assert files["a.nii.gz"]["unusual"] == ["LV: found nowhere"]
+        assert files["cine.nii.gz"]["unusual"] == ["frame 1: LV: found nowhere", "frame 2: LV: found nowhere"]
+        page = imread(folders[1] / "contact_sheet_01.png")
+        assert ((page[..., 0] > 0.8) & (page[..., 1] < 0.3) & (page[..., 2] < 0.3)).sum() > 50, "names in red"
 
     def test_ejection_fraction_of_a_cine(self, make, folders):
         bright = np.stack([ball(SHAPE, (20, 18), radius) for radius in (8, 10, 5, 7)], axis=3)
