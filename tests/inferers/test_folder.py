@@ -311,6 +311,20 @@ class TestCommand:
         assert nib.load(folders[1] / "good_seg.nii.gz").shape == SHAPE
         assert (folders[1] / "contact_sheet_01.png").exists()
 
+    def test_from_another_folder(self, folders, conditional_model, tmp_path):
+        """The bundle is found by its configuration, also where the working directory is another bundle."""
+        bundle, other = tmp_path / "bundle", tmp_path / "other"
+        for folder in (bundle, other):
+            shutil.copytree(CONFIG.parent, folder / "configs")
+        (bundle / "models").mkdir()
+        shutil.copy(conditional_model, bundle / "models" / "model.pt")
+        write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
+        line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", "--dataset_dir", str(folders[0])]
+        line += ["--output_dir", str(folders[1]), f"--config_file={bundle / 'configs' / 'inference.json'}"]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=other)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert nib.load(folders[1] / "good_seg.nii.gz").shape == SHAPE
+
     def test_damaged_model(self, folders, conditional_model):
         write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
         conditional_model.write_bytes(conditional_model.read_bytes()[:5000])
