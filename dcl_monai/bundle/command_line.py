@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from pydoc import locate
@@ -25,6 +25,9 @@ WORKFLOW = {"workflow_name", "workflow_type", "properties_path"}
 TRACKING = {"tracking_uri", "experiment_name", "run_name", "save_execute_config"}
 """Ids that ``--tracking`` adds to a configuration."""
 
+PATHS = ("bundle_root", "dataset_dir", "datalist", "datalist#source", "model_file", "output_dir")
+"""Ids that are files or folders."""
+
 
 def check_command_line(words: Sequence[str] | None = None) -> None:
     """
@@ -37,12 +40,13 @@ def check_command_line(words: Sequence[str] | None = None) -> None:
         words: the command line, default: that of this process.
 
     Raises:
-        DataError: when an option is no id of the configuration.
+        DataError: when an option is no id of the configuration, or a path that MONAI would change.
     """
     program, *words = sys.argv if words is None else words
     if Path(program).parts[-3:] != ("monai", "bundle", "__main__.py") or words[:1] not in (["run"], ["run_workflow"]):
         return
     given = options(words[1:])
+    check_paths(options(words[1:], read=str))  # fire would take what follows a # for a comment
     if given.get("args_file"):
         given = {**ConfigParser.load_config_file(str(given["args_file"])), **given}
     files = given.get("config_file")
@@ -54,8 +58,8 @@ def check_command_line(words: Sequence[str] | None = None) -> None:
     check_ids(given, ConfigParser.load_config_files(names), Path(names[0]).name)
 
 
-def options(words: Iterable[str]) -> dict[str, Any]:
-    """Names and values of the options, as ``fire`` reads them."""
+def options(words: Iterable[str], read: Callable[[str], Any] = DefaultParseValue) -> dict[str, Any]:
+    """Names and values of the options, by default as ``fire`` reads them."""
     found: dict[str, Any] = {}
     name = None
     for word in words:
@@ -64,10 +68,26 @@ def options(words: Iterable[str]) -> dict[str, Any]:
         option = re.match(r"--?([A-Za-z_+][^=]*)(?:=(.*))?$", word, re.DOTALL)
         if option:
             name = option[1].replace("-", "_")
-            found[name] = True if option[2] is None else DefaultParseValue(option[2])
+            found[name] = True if option[2] is None else read(option[2])
         elif name is not None:
-            found[name], name = DefaultParseValue(word), None
+            found[name], name = read(word), None
     return found
+
+
+def check_paths(given: Mapping[str, Any]) -> None:
+    """
+    Refuse a path with a ``#``: ``fire`` cuts it off, or MONAI turns it into ``::``, and results land elsewhere.
+
+    Args:
+        given: names and values of the options. What begins with ``$``, ``@`` or ``%`` is meant for MONAI.
+
+    Raises:
+        DataError: for the first such path.
+    """
+    for name in PATHS:
+        value = given.get(name)
+        if isinstance(value, str) and "#" in value and value[0] not in "$@%":
+            raise DataError(f"--{name} {value}: MONAI does not take a '#' in settings as it is. Use a path without it.")
 
 
 def check_ids(ids: Iterable[str], config: Mapping[str, Any], name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from dcl_monai.datalist import Datalist, load_datalist, write_datalist
@@ -19,7 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 @on_first_rank
-def prepare_datalist(datalist: str | Path | Datalist, output: str | Path, allow_unlabelled: bool = False) -> Datalist:
+def prepare_datalist(
+    datalist: str | Path | Datalist,
+    output: str | Path,
+    allow_unlabelled: bool = False,
+    pixdim: Sequence[float] = (),
+) -> Datalist:
     """
     Load a datalist, look at every file of it, and write down what will be used.
 
@@ -27,6 +33,7 @@ def prepare_datalist(datalist: str | Path | Datalist, output: str | Path, allow_
         datalist: a user's file, or a datalist.
         output: file the datalist is written to; its hash is logged.
         allow_unlabelled: whether the method can use training images without any label.
+        pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
 
     Returns:
         the datalist.
@@ -46,7 +53,7 @@ def prepare_datalist(datalist: str | Path | Datalist, output: str | Path, allow_
     # nothing can be measured on images without labels
     loaded["validation"] = [item for item in loaded["validation"] if annotations_of(item)]
     loaded["test"] = [item for item in loaded["test"] if annotations_of(item)]
-    check_datalist(loaded)
+    check_datalist(loaded, pixdim=pixdim)
     digest = write_datalist(loaded, output)
     counts = ", ".join(f"{len({item['subject'] for item in loaded[split]})} {split}" for split in SPLITS)
     logger.info(f"datalist {digest[:12]}: {counts} subjects, written to {output}")

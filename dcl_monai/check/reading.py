@@ -31,6 +31,7 @@ from dcl_monai.transforms.files import (
     value_mistakes,
 )
 from dcl_monai.utils import DataError
+from dcl_monai.utils.images import check_size, check_values
 
 from .records import CaseRecord, FileRecord, Problem, State
 
@@ -228,23 +229,15 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
             f"{name}: holds {pixels.size // max(1, int(np.prod(pixels.shape[1:4])))} frames or channels of size "
             f"{pixels.shape[1:4]}, but the network takes one. Pick one and save it as a file of its own.",
         )
-    if not np.isfinite(pixels).all():
-        yield _error(
-            "Image values that are no numbers",
-            f"{name}: holds {int((~np.isfinite(pixels)).sum())} value(s) that are not finite (nan or inf). Replace the "
-            "file.",
-        )
-    elif pixels.min() == pixels.max():
-        yield Problem(
-            "warning",
-            "Empty image",
-            f"{name}: all pixels have the value {pixels.flat[0]:g}. Replace the file or remove it from the list.",
-        )
-    if not (np.isfinite(spacing).all() and min(spacing) > 0):
-        yield _error(
-            "Header without voxel size",
-            f"{name}: its header gives a voxel size of {tuple(spacing)} mm. Correct the header.",
-        )
+        return
+    for kind, check in (
+        ("Image values that cannot be used", lambda: [check_values(name, channel) for channel in pixels]),
+        ("Voxel size that cannot be right", lambda: check_size(name, pixels.shape[1:4], spacing)),
+    ):
+        try:
+            check()
+        except DataError as error:
+            yield _error(kind, error)
 
 
 def _label_problems(annotation: Annotation, image: MetaTensor, label: MetaTensor, num_classes: int) -> list[Problem]:

@@ -15,7 +15,7 @@ from monai.bundle import ConfigParser
 from dcl_monai.conditions import ConditionBank, fill_bank
 from dcl_monai.data import ConditionalDataset
 from dcl_monai.networks import load_model, save_model
-from dcl_monai.utils import DataError
+from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
@@ -77,7 +77,7 @@ def training_set(config_file: Path, datalist: Path, settings: Mapping[str, Any])
     parser.read_config(str(config_file))
     grid = {key: settings[key] for key in ("pixdim", "spatial_size", "intensity") if key in settings}
     with tempfile.TemporaryDirectory() as folder:  # where the bundle writes down the datalist
-        parser.update({"datalist": str(datalist), "output_dir": folder, "conditional": True, **grid})
+        parser.update({"datalist": as_literal(datalist), "output_dir": as_literal(folder), "conditional": True, **grid})
         try:
             dataset = parser.get_parsed_content("train#conditional_dataset")
             classes = parser.get_parsed_content("classes")

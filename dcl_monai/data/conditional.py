@@ -61,8 +61,8 @@ class ConditionalDataset(Dataset):
         seed: seed of all random choices.
 
     Raises:
-        DataError: when a class is annotated in fewer than two subjects; one that is drawn nowhere on its own but told
-            from all others (by unions, or as the rest) is learned by exclusion, without conditions.
+        DataError: when a class is annotated in fewer than two subjects, or drawn in one of them only. One that is drawn
+            nowhere on its own but told from the others is learned by exclusion, without conditions.
     """
 
     def __init__(
@@ -94,6 +94,7 @@ class ConditionalDataset(Dataset):
         self.subjects = []
         told: set[int] = set()
         self.annotated: list[list[int]] = [[] for _ in range(self.num_classes)]
+        seen: list[set[str]] = [set() for _ in range(self.num_classes)]
         for index, item in enumerate(self.items[i] for i in range(len(self.items))):
             described = self.rule.describe(item["image"].unsqueeze(0))[0]
             if index == 0:
@@ -106,6 +107,8 @@ class ConditionalDataset(Dataset):
             told |= drawn
             everywhere = annotated_classes(item["sets"], self.num_classes)
             for j in range(self.num_classes):
+                if 1 << j in drawn:
+                    seen[j].add(item["subject"])
                 if j in everywhere or 1 << j in drawn:
                     self.annotated[j].append(index)
         indistinct = indistinct_classes(told, self.num_classes)
@@ -122,6 +125,12 @@ class ConditionalDataset(Dataset):
                     "so that every image finds one of another subject: annotate it in one more, or train without "
                     "conditions (configs/baselines/compatible_ce.json). If more subjects show it, its voxels are lost "
                     "by a coarse `pixdim` or outside `spatial_size`."
+                )
+            elif len(seen[j]) == 1:
+                raise DataError(
+                    f"class {classes[j]!r} is drawn in one training subject only ({next(iter(seen[j]))}) and empty in "
+                    f"the other {len(shown) - 1}: its conditions would show nothing. Add subjects that have it, take "
+                    "it out of the class list, or train without conditions (configs/baselines/compatible_ce.json)."
                 )
 
     def set_epoch(self, epoch: int) -> None:

@@ -14,7 +14,7 @@ from dcl_monai.utils.files import write_atomic
 
 from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of
 from .labels import LabelMeaning
-from .schema import DatalistDocument, parse_document, read_file
+from .schema import MAX_CLASSES, DatalistDocument, parse_document, read_file
 from .sources import decathlon_entry, list_items, merge_annotations
 from .splits import SPLITS, split_subjects
 
@@ -159,6 +159,8 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
         )
     try:
         classes = list(content["classes"])
+        if len(classes) > MAX_CLASSES:
+            raise DataError(f"{name}: has {len(classes)} classes, a model has {MAX_CLASSES} at most. Leave some out.")
         splits = {split: [_indexed(item, classes, folder) for item in content[split]] for split in SPLITS}
         datalist: Datalist = {
             "classes": classes,
@@ -170,6 +172,8 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
         if not all("image" in item for split in SPLITS for item in datalist[split]):
             raise KeyError("image")
         digest = datalist_hash(datalist)
+    except DataError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{name}: was changed by hand and no longer fits together. Make it again, or write a file in the form of "

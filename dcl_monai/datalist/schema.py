@@ -48,6 +48,13 @@ __all__ = [
 UNLABELLED = "unlabelled"
 """Name of a label value about whose voxels nothing is known: "scribble left blank", "ignore"."""
 
+MAX_CLASSES = 256
+"""Most classes of a model, background included: label maps are written in a byte per voxel."""
+MAX_BYTES = 2**28
+"""Largest file that is read."""
+MAX_GROWTH, FREE_GROWTH = 10, 10**5
+"""Aliases may make a YAML file so many times larger, and by so many entries in any case."""
+
 
 def _printable(text: str) -> str:
     if not text.isprintable():
@@ -102,6 +109,8 @@ class ItemEntry(BaseModel):
                 continue
             if not isinstance(key, str) or not key.isprintable():
                 raise ValueError(f"{key!r} is no name of an entry; put it in quotes")
+            if value is None and not key.isidentifier():  # {image: a.nii.gz, label b.nii.gz}
+                raise ValueError(f"{key!r} has no value; is a colon with a blank after it missing?")
             if key in RESERVED:
                 raise ValueError(f"{key!r} cannot stand in the list of images: the word is taken")
             meant = misspelt(key, cls.model_fields)
@@ -179,7 +188,7 @@ class DatasetEntry(Strict):
 class DatalistDocument(Strict):
     """The whole file: the classes of the model, and data sets that merge by class name."""
 
-    classes: list[Text] = Field(min_length=2)
+    classes: list[Text] = Field(min_length=2, max_length=MAX_CLASSES)
     unions: dict[Text, list[Text]] = {}
     datasets: dict[Text, DatasetEntry] = Field(min_length=1)
     split: Annotated[list[float], BeforeValidator(_proportions)] = [60, 20, 20]
@@ -232,6 +241,10 @@ def read_file(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     is_json = path.suffix.lower() == ".json"
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device would never end
+            raise ValueError("no regular file")
+        if path.is_file() and path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"{path.stat().st_size} bytes are more than a list has")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not text in UTF-8. Give a YAML or JSON file.") from error
@@ -282,6 +295,7 @@ EXPECTED = {
     "model_type": "must hold entries, like {name: ...}",
     "string_too_short": "is empty",
     "too_short": "has too few entries",
+    "too_long": f"has more than {MAX_CLASSES} entries",
     "greater_than_equal": "must not be negative",
     "recursion_loop": "holds itself",
 }
@@ -337,6 +351,23 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+def _size(root: yaml.Node) -> tuple[int, int]:
+    """Number of nodes as they are written, and with every alias and merge key unfolded."""
+    sizes: dict[int, int] = {}
+
+    def unfold(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = 1  # also for one that holds itself
+            below = node.value if isinstance(node, yaml.CollectionNode) else ()
+            sizes[id(node)] += sum(
+                sum(map(unfold, entry)) if isinstance(entry, tuple) else unfold(entry) for entry in below
+            )
+        return sizes[id(node)]
+
+    unfolded = unfold(root)
+    return len(sizes), unfolded
+
+
 class _Loader(yaml.SafeLoader):
     """
     YAML in which a key given twice is a mistake, and only what looks like a number, true or false is one.
@@ -345,6 +376,13 @@ class _Loader(yaml.SafeLoader):
     """
 
     yaml_implicit_resolvers = {}
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        written, unfolded = _size(node)
+        if unfolded > MAX_GROWTH * written + FREE_GROWTH:
+            problem = f"its aliases make {unfolded} entries out of {written}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return super().construct_document(node)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)

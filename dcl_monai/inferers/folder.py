@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,19 +20,24 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
+from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
+from dcl_monai.utils.locks import take_lock
 
-from .geometry import check_inside, open_image, save_like, voxel_ml
+from .plausibility import Plausibility
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
-from .sheet import draw_contact_sheets
+from .sheet import Case, draw_contact_sheets
 from .volumes import ejection_fractions, volumes_ml
 
 __all__ = ["FolderSegmenter", "find_images"]
 
 logger = logging.getLogger(__name__)
 
+NIFTI = "**/*.[nN][iI][iI]*"
+"""All NIfTI files of a folder and those below it; some scanners write capital letters."""
 
-def find_images(folder: str | Path, pattern: str = "**/*.nii*", exclude: Sequence[str] = ()) -> list[dict[str, str]]:
+
+def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str] = ()) -> list[dict[str, str]]:
     """
     List the NIfTI files of a folder. Hidden files are left out, and links to folders are not followed.
 
@@ -50,13 +56,14 @@ def find_images(folder: str | Path, pattern: str = "**/*.nii*", exclude: Sequenc
     if not root.is_dir():
         raise DataError(f"{root}: no such folder. Set --dataset_dir to a folder of NIfTI files.")
     try:
-        found = sorted(path for path in root.glob(pattern) if path.name.endswith((".nii", ".nii.gz")))
+        found = sorted(path for path in root.glob(pattern) if is_nifti(path))
     except (NotImplementedError, ValueError) as error:
         raise DataError(f"--pattern {pattern!r}: {error}. Give a pattern like 'patient*/*.nii.gz'.") from error
+    words = [word.lower() for word in exclude]
     chosen = [
         path
         for path in found
-        if not path.name.startswith(".") and not any(fnmatch.fnmatch(path.name, word) for word in exclude)
+        if not path.name.startswith(".") and not any(fnmatch.fnmatch(path.name.lower(), word) for word in words)
     ]
     if not chosen:
         raise DataError(
@@ -76,7 +83,8 @@ class FolderSegmenter:
     goes on. A run that was interrupted goes on where it stopped, see :class:`~dcl_monai.inferers.report.RunReport`.
 
     Args:
-        dataset: items with an ``image``; its transform loads and preprocesses one, to (T, H, W, D) with T frames.
+        dataset: items with an ``image``; its transform checks
+            (:class:`~dcl_monai.transforms.CheckImaged`), loads and preprocesses one, to (T, H, W, D) with T frames.
         dataset_dir: folder of the images.
         output_dir: folder of the outputs.
         model_file: weights and conditional bank.
@@ -131,20 +139,35 @@ class FolderSegmenter:
         maps = {"probabilities": as_bool(save_probabilities), "uncertainty": as_bool(save_uncertainty)}
         self.maps = [name for name, wanted in maps.items() if wanted]
         self.contact_sheet = as_bool(contact_sheet)
+        self.plausibility: Plausibility | None = None  # needs the bank of the model
 
     def run(self) -> None:
         """
         Segment all that is not yet done.
 
         Raises:
-            DataError: before anything is written, when model, settings or folders do not fit; at the end, when files
-                could not be segmented.
+            DataError: before anything is written, when model, settings or folders do not fit, or another run writes to
+                the folder; at the end, when files could not be segmented.
         """
         if self.output_dir.resolve() == self.dataset_dir.resolve():
             raise DataError(f"{self.output_dir}: is the folder of the images. Set --output_dir to another one.")
         load_weights(self.network, load_model(self.model_file), self.model_file)
         self.network.eval()
-        report = RunReport(self.output_dir, self.settings())
+        settings = self.settings()
+        if self.network.conditional:
+            self.plausibility = Plausibility(self.network.bank, self.classes)
+        lock = take_lock(self.output_dir)
+        if lock is None:
+            raise DataError(
+                f"{self.output_dir}: another run is writing to it. Wait for its end, or set another --output_dir."
+            )
+        try:
+            self.segment_all(RunReport(self.output_dir, settings))
+        finally:
+            os.close(lock)
+
+    def segment_all(self, report: RunReport) -> None:
+        """Segment all that the report does not have, and draw the contact sheets."""
         report.write()
         names = [Path(item["image"]).relative_to(self.dataset_dir).as_posix() for item in self.dataset.data]
         with logging_redirect_tqdm():
@@ -156,7 +179,12 @@ class FolderSegmenter:
         report.write()
         if self.contact_sheet:
             cases = [
-                (name, self.dataset_dir / name, self.output_dir / entry["outputs"]["segmentation"])
+                Case(
+                    name,
+                    self.dataset_dir / name,
+                    self.output_dir / entry["outputs"]["segmentation"],
+                    entry.get("unusual", []),
+                )
                 for name, entry in report.done().items()
                 if (self.dataset_dir / name).is_file()
             ]
@@ -214,19 +242,22 @@ class FolderSegmenter:
         path = self.dataset_dir / name
         check_inside(path, self.dataset_dir)
         before = stamp(path)
-        source = open_image(path, self.pixdim)
         image = self.dataset[index]["image"]
+        source: Any = nib.load(path)
         frames = source.shape[3] if source.ndim == 4 else 1
         if len(image) != frames:
             raise DataError(
                 f"{path}: {len(image)} frames were read, but its shape is {source.shape}. Convert the file."
             )
-        if not image.isfinite().all():
-            raise DataError(f"{path}: holds values that are not finite (nan or inf). Replace the file.")
         arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in ("segmentation", *self.maps)}
+        unusual: list[str] = []
         for frame in range(frames):
-            for kind, array in self.segment_frame(image[frame : frame + 1]).items():
+            found, notes = self.segment_frame(image[frame : frame + 1])
+            unusual += [f"frame {frame + 1}: {note}" if frames > 1 else note for note in notes]
+            for kind, array in found.items():
                 arrays[kind].append(array)
+        if unusual:
+            logger.warning(f"{path}: look at this one. {'; '.join(unusual[:3])}")
         outputs = {}
         for kind, parts in arrays.items():
             outputs[kind] = output_name(name, "seg" if kind == "segmentation" else kind)
@@ -240,9 +271,10 @@ class FolderSegmenter:
             "shape": list(source.shape),
             "spacing_mm": [round(float(size), 5) for size in source.header.get_zooms()[:3]],
             "volumes_ml": volumes_ml(np.stack(arrays["segmentation"], axis=3), self.classes, voxel_ml(source)),
+            "unusual": unusual,
         } | header_note(source)
 
-    def segment_frame(self, image: MetaTensor) -> dict[str, np.ndarray]:
+    def segment_frame(self, image: MetaTensor) -> tuple[dict[str, np.ndarray], list[str]]:
         """
         Segment one volume.
 
@@ -250,24 +282,27 @@ class FolderSegmenter:
             image: preprocessed, (1, H, W, D).
 
         Returns:
-            on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m).
+            on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
+            unusual of image and segmentation, see :class:`~dcl_monai.inferers.plausibility.Plausibility`.
         """
         pixels = image.as_tensor()[None].to(self.device)
         mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
+        labels = mean[0].argmax(dim=0).cpu().numpy()
+        notes = [] if self.plausibility is None else self.plausibility.notes(pixels[0], labels)
         data = {"image": image, "pred": MetaTensor(mean[0].cpu())}
         if "uncertainty" in self.maps:
             data["uncertainty"] = MetaTensor(spread[0].cpu())
         data = dict(self.postprocessing(data))
         dtype = np.uint8 if len(self.classes) <= 256 else np.uint16
-        return {"segmentation": data["pred"][0].numpy().astype(dtype)} | {
-            kind: np.moveaxis(data[kind].numpy(), 0, -1) for kind in self.maps
-        }
+        segmentation = data["pred"][0].numpy().astype(dtype)
+        maps = {kind: np.moveaxis(data[kind].numpy(), 0, -1) for kind in self.maps}
+        return {"segmentation": segmentation, **maps}, notes
 
 
 def output_name(name: str, suffix: str) -> str:
     """Name of an output: ``a/x.nii.gz`` becomes ``a/x_seg.nii.gz``."""
-    stem, dot, ending = name.rpartition(".nii")
-    return f"{stem}_{suffix}{dot}{ending}"
+    place = name.lower().rindex(".nii")
+    return f"{name[:place]}_{suffix}{name[place:]}"
 
 
 def header_note(source: nib.Nifti1Image) -> dict[str, str]:

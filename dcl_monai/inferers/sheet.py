@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nibabel as nib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
@@ -17,18 +20,37 @@ from dcl_monai.visualize.overlays import COLOURS
 __all__ = ["draw_contact_sheets"]
 
 ROWS, COLUMNS = 8, 4
+MARKED = "tab:red"
+CONTENT = "dcl-monai content"
+"""Name of a note in the file of a page."""
 
 
-def draw_contact_sheets(
-    cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], output_dir: Path
-) -> list[Path]:
+class Case(NamedTuple):
+    """
+    A row of a contact sheet.
+
+    Args:
+        name: of the file.
+        image: the file.
+        label: its segmentation.
+        unusual: what is unusual of it; the row is then marked in red.
+    """
+
+    name: str
+    image: Path
+    label: Path
+    unusual: Sequence[str] = ()
+
+
+def draw_contact_sheets(cases: Sequence[Case], classes: Sequence[str], output_dir: Path) -> list[Path]:
     """
     Draw slices of every image with the outlines of its segmentation, eight images to a page.
 
     Args:
-        cases: name, image and segmentation of each file; of a cine, the first frame is shown.
+        cases: the files; of a cine, the first frame is shown.
         classes: class names, background first.
-        output_dir: folder of the pages, ``contact_sheet_01.png`` and so on; those of an earlier run are replaced.
+        output_dir: folder of the pages, ``contact_sheet_01.png`` and so on; those of an earlier run are replaced, but
+            for pages that would come out as they are.
 
     Returns:
         the pages.
@@ -36,20 +58,38 @@ def draw_contact_sheets(
     pages = []
     for start in range(0, len(cases), ROWS):
         path = output_dir / f"contact_sheet_{start // ROWS + 1:02d}.png"
-        _draw_page(cases[start : start + ROWS], classes, path)
+        page = cases[start : start + ROWS]
+        content = page_content(page, classes)
+        if drawn_content(path) != content:
+            _draw_page(page, classes, path, content)
         pages.append(path)
     for old in set(output_dir.glob("contact_sheet_*.png")) - set(pages):
         old.unlink()
     return pages
 
 
-def _draw_page(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], path: Path) -> None:
+def page_content(cases: Sequence[Case], classes: Sequence[str]) -> str:
+    """All that a page shows, as a hash that is kept in its file."""
+    files = [
+        (case.name, list(case.unusual), case.image.stat().st_mtime_ns, case.label.stat().st_mtime_ns) for case in cases
+    ]
+    return hashlib.sha256(json.dumps([files, list(classes)]).encode()).hexdigest()
+
+
+def drawn_content(path: Path) -> str | None:
+    """What a page was drawn from; ``None`` if there is none."""
+    try:
+        with Image.open(path) as picture:
+            return picture.info.get(CONTENT)
+    except OSError:
+        return None
+
+
+def _draw_page(cases: Sequence[Case], classes: Sequence[str], path: Path, content: str) -> None:
     figure = Figure(figsize=(2.1 * COLUMNS, 2.1 * len(cases) + 0.5), layout="constrained")
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1)]
-    for row, (name, image_path, label_path) in zip(
-        figure.subplots(len(cases), COLUMNS, squeeze=False), cases, strict=True
-    ):
-        (image, spacing), (label, _) = first_frame(image_path), first_frame(label_path)
+    for row, case in zip(figure.subplots(len(cases), COLUMNS, squeeze=False), cases, strict=True):
+        (image, spacing), (label, _) = first_frame(case.image), first_frame(case.label)
         low, high = np.percentile(image, (1, 99))
         slices = spread_slices(label)
         for axes, k in zip(row, slices, strict=False):
@@ -61,10 +101,17 @@ def _draw_page(cases: Sequence[tuple[str, Path, Path]], classes: Sequence[str], 
         for axes in row:
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set_visible(False)
-        row[0].set_ylabel(name if len(name) < 36 else "..." + name[-33:], fontsize=6)
+        name = case.name if len(case.name) < 36 else "..." + case.name[-33:]
+        row[0].set_ylabel(name, fontsize=6, color=MARKED if case.unusual else "black")
+        if case.unusual:
+            words = "; ".join(case.unusual)
+            words = words if len(words) < 130 else words[:127] + "..."
+            row[0].annotate(words, (0, -0.02), xycoords="axes fraction", va="top", fontsize=5, color=MARKED)
     handles = [Line2D([], [], color=colour, label=name) for colour, name in zip(colours, classes[1:], strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
-    replace_atomic(path, lambda temporary: figure.savefig(temporary, dpi=100, format="png"))
+    replace_atomic(
+        path, lambda temporary: figure.savefig(temporary, dpi=100, format="png", metadata={CONTENT: content})
+    )
 
 
 def first_frame(path: Path) -> tuple[np.ndarray, Sequence[float]]:

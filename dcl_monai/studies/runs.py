@@ -16,10 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dcl_monai.utils import DataError
+from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.locks import is_locked
 
-from .locks import is_locked
 from .recipes import RECIPES, Recipe, repository
 from .settings import StudySettings
 
@@ -208,11 +208,11 @@ def make_run(out: str | Path, settings: StudySettings, recipe: str, seed: int) -
             first.folder,
             "relabelling",
             (*first.files, str(repository() / "configs" / "relabel.json")),
-            {**first.settings, "pseudo_dir": str(folder / "pseudo")},
+            {**first.settings, "pseudo_dir": as_literal(folder / "pseudo")},
             folder / "pseudo" / "datalist.json",
         )
         second = training(folder, "training", settings, content, seed, second_half)
-        second = replace(second, settings={**second.settings, "datalist": str(relabel.result)})
+        second = replace(second, settings={**second.settings, "datalist": as_literal(relabel.result)})
         steps = [first, relabel, second]
     return Run(recipe, seed, folder, tuple(steps), settings.bundle_dir)
 
@@ -242,8 +242,8 @@ def training(
     configs = repository() / "configs"
     stage2 = epochs[1] if recipe.two_stages else 0
     shared: dict[str, Any] = {
-        "dataset_dir": settings.dataset_dir,
-        "datalist#source": settings.datalist,
+        "dataset_dir": settings.dataset_dir and as_literal(settings.dataset_dir),
+        "datalist#source": settings.datalist and as_literal(settings.datalist),
         "split": None if settings.split is None else list(settings.split),
     }
     return Step(
@@ -260,8 +260,8 @@ def training(
             "val_interval": settings.val_interval,
             **settings.settings,
             **recipe.settings,
-            "output_dir": str(folder),
-            "model_file": str(folder / "model.pt"),
+            "output_dir": as_literal(folder),
+            "model_file": as_literal(folder / "model.pt"),
             "seed": seed,
             "split_seed": settings.split_seed,
             "fold": settings.fold,

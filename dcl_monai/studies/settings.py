@@ -10,7 +10,7 @@ from typing import Any
 
 from monai.bundle import ConfigParser
 
-from dcl_monai.utils import DataError
+from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 
 from .recipes import repository
@@ -195,5 +195,5 @@ def synthetic_data(bundle: Path) -> str:
     """Write the synthetic data of a bundle, once and before several runs would, and return its folder."""
     parser = ConfigParser()
     parser.read_config(bundle / "configs" / "train.json")
-    parser["bundle_root"] = str(bundle)
+    parser["bundle_root"] = as_literal(bundle)
     return str(parser.get_parsed_content("dataset_dir"))

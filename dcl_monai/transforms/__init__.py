@@ -1,6 +1,7 @@
 """Transforms of partial labels, each as an array class and as a dictionary class ending in ``d``."""
 
 from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates, RestrictToCandidates
+from .check import CheckImage, CheckImageD, CheckImaged, CheckImageDict
 from .dictionary import (
     EncodeCandidatesD,
     EncodeCandidatesd,
@@ -26,6 +27,10 @@ from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict
 from .stored import StoredAnnotationD, StoredAnnotationd, StoredAnnotationDict, stored_annotation
 
 __all__ = [
+    "CheckImage",
+    "CheckImageD",
+    "CheckImageDict",
+    "CheckImaged",
     "EncodeCandidates",
     "EncodeCandidatesD",
     "EncodeCandidatesDict",

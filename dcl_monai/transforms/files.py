@@ -17,6 +17,8 @@ from monai.transforms import LoadImage
 from dcl_monai.candidates import from_bits
 from dcl_monai.utils import DataError
 
+from .check import check_file
+
 __all__ = [
     "LabelMistake",
     "contradiction",
@@ -55,6 +57,7 @@ def read_image(
     Raises:
         DataError: when it cannot be read, or holds no voxels.
     """
+    check_file(path, dims=(2, 3, 4, 5))  # before anything is allocated
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

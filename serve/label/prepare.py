@@ -22,7 +22,7 @@ from monai.bundle import ConfigParser
 
 from dcl_monai.inferers.report import file_hash
 from dcl_monai.networks import load_model, load_weights
-from dcl_monai.utils import DataError
+from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import copy_atomic, write_atomic
 
 HERE = Path(__file__).resolve().parent
@@ -141,7 +141,7 @@ def check_model(path: Path, bundle: Path) -> dict[str, Any]:
         raise DataError(f"{path}: has no settings, so its classes are not known. Train it with this project.")
     config = ConfigParser()
     config.read_config(str(bundle / "configs" / "inference.json"))
-    config.update({"bundle_root": str(bundle), "model_file": str(path)})
+    config.update({"bundle_root": as_literal(bundle), "model_file": as_literal(path)})
     load_weights(config.get_parsed_content("network_def"), content, path)
     return content
 

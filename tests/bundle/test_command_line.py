@@ -111,3 +111,10 @@ def test_settings_of_an_args_file(tmp_path):
     (tmp_path / "args.json").write_text(f'{{"config_file": "{tmp_path}/config.json", "bacth_size": 4}}')
     with pytest.raises(DataError, match="did you mean --batch_size"):
         check_command_line([PROGRAM, "run", "--args_file", str(tmp_path / "args.json")])
+
+
+@pytest.mark.parametrize("word", ["--output_dir=out#1", "--datalist=./a#b.yaml"])
+def test_a_path_that_monai_would_change(word):
+    """Results landed in ``out::1``, or in ``out``."""
+    with pytest.raises(DataError, match="Use a path without it"):
+        check_command_line([PROGRAM, "run", "--config_file", str(ROOT / "bundles/acdc/configs/train.json"), word])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dcl_monai.check import check_datalist
@@ -47,15 +47,23 @@ def test_first_error_and_how_many_more(datalist, number, more):
         Path(item["label"]).unlink()
     with pytest.raises(DataError) as error:
         check_datalist(datalist, progress=False)
-    assert str(error.value).startswith(f"{datalist['training'][0]['label']}: cannot be read (")
-    assert str(error.value).endswith(f"Replace the file or remove it from the list.{more}")
+    assert str(error.value).startswith(
+        f"{datalist['training'][0]['label']}: cannot be read as NIfTI (No such file or directory)"
+    )
+    assert str(error.value).endswith(f"Replace the file.{more}")
 
 
-def test_warnings_take_one_line(datalist, write_nifti, caplog):
-    for item in datalist["training"][:2]:
-        item["image"] = write_nifti(f"{item['case']}_flat.nii.gz", np.ones((8, 7, 3), np.float32))
+def test_size_on_the_grid_of_the_network(datalist):
+    """Before anything is resampled."""
+    with pytest.raises(DataError, match="on the network's grid"):
+        check_datalist(datalist, progress=False, pixdim=[0.001, 0.001, 0.001])
+
+
+def test_warnings_take_one_line(datalist, caplog):
+    for item in datalist["training"][1:3]:
+        shutil.copy(datalist["training"][0]["image"], item["image"])
     with caplog.at_level(logging.WARNING):
         assert check_datalist(datalist, progress=False) is datalist
     assert len(caplog.messages) == 1
-    assert datalist["training"][0]["image"] in caplog.messages[0]
+    assert datalist["training"][1]["image"] in caplog.messages[0]
     assert "and 1 more" in caplog.messages[0]

@@ -91,6 +91,16 @@ def test_new_bank(bank, model, datalist, tmp_path):
         assert net(torch.randn(2, 1, 20, 20)).isfinite().all()
 
 
+def test_a_name_is_no_code(bank, model, datalist, tmp_path, monkeypatch):
+    """It enters a configuration of MONAI, which runs what begins with a dollar."""
+    monkeypatch.chdir(tmp_path)
+    name = "$open('ran', 'w') and 'other.yaml'#.yaml"
+    datalist.rename(name)
+    assert bank(model, "--datalist", name, "--out", "new#1.pt")[0] == 0
+    assert not Path("ran").exists()
+    assert Path("new#1.pt").is_file()
+
+
 def test_show(bank, model, tmp_path):
     code, printed, _ = bank(model, "--show", tmp_path / "bank.png")
     assert code == 0

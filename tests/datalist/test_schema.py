@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import time
 
 import pytest
 import yaml
@@ -280,3 +282,38 @@ class TestFile:
     @pytest.mark.parametrize("name", ["a" * 300, "a\0b"])
     def test_impossible_name(self, tmp_path, name):
         self.read_fails(tmp_path / name)
+
+    @pytest.mark.parametrize("merge", [True, False], ids=["merge", "alias"])
+    def test_bomb(self, tmp_path, merge):
+        """Some lines that would become 10 ** 12 entries."""
+        lines = ["a0: &a0 {x: 1, y: 2}"]
+        for depth in range(1, 13):
+            before = ", ".join([f"*a{depth - 1}"] * 10)
+            lines.append(f"a{depth}: &a{depth} " + (f"{{<<: [{before}], k{depth}: 1}}" if merge else f"[{before}]"))
+        path = tmp_path / "bomb.yaml"
+        path.write_text("\n".join(lines))
+        start = time.perf_counter()
+        with pytest.raises(DataError, match=f"^{path}.*its aliases make [0-9]+ entries"):
+            read_file(path)
+        assert time.perf_counter() - start < 5
+
+    def test_pipe(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe.yaml")
+        with pytest.raises(DataError, match="no regular file"):
+            read_file(tmp_path / "pipe.yaml")
+
+    def test_device(self):
+        with pytest.raises(DataError, match="no regular file"):
+            read_file("/dev/zero")
+
+
+@pytest.mark.parametrize("item", ["{image: a.nii.gz, label b.nii.gz}", "{image: a.nii.gz, label:b.nii.gz}"])
+def test_forgotten_colon(item):
+    """The image was taken for one without a label."""
+    message = fails(lambda content, datasets: datasets["south"].update(training=[yaml.safe_load(item)]))
+    assert "b.nii.gz' has no value; is a colon with a blank after it missing?" in message
+
+
+def test_thousands_of_classes():
+    message = fails(lambda content, datasets: content.update(classes=[f"c{j}" for j in range(2000)]))
+    assert "`classes`: has more than 256 entries" in message

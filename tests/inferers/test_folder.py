@@ -23,8 +23,10 @@ from torch import nn
 
 from dcl_monai.inferers import FolderSegmenter, find_images
 from dcl_monai.inferers.folder import output_name
+from dcl_monai.inferers.plausibility import Plausibility
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
+from dcl_monai.utils.locks import take_lock
 
 CONFIG = Path(__file__).parents[2] / "bundles" / "acdc" / "configs" / "inference.json"
 CLASSES = ["background", "MYO", "LV"]
@@ -184,7 +186,7 @@ class TestFolder:
         (folders[0] / "notes.txt").write_text("")
         make().run()
         found = {str(path.relative_to(folders[1])) for path in folders[1].rglob("*.*")}
-        assert found == {"a/x_seg.nii.gz", "a/b/x_seg.nii", "a/b/x_seg.nii.gz", "report.json"}
+        assert found == {"a/x_seg.nii.gz", "a/b/x_seg.nii", "a/b/x_seg.nii.gz", "report.json", ".lock"}
 
     def test_output_within_the_input(self, make, folders):
         write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
@@ -219,6 +221,24 @@ class TestFolder:
         with pytest.raises(RuntimeError) as raised:
             make()
         assert "Set --dataset_dir" in str(find_user_error(raised.value))
+
+    def test_one_run_at_a_time(self, make, folders):
+        """Two of them reported `complete` with half of the files."""
+        write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
+        lock = take_lock(folders[1])
+        with pytest.raises(DataError, match="another run is writing to it"):
+            make().run()
+        assert not (folders[1] / "report.json").exists()
+        os.close(lock)
+        make().run()
+        os.close(take_lock(folders[1]))  # is free again
+
+    def test_capital_letters(self, make, folders):
+        write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
+        (folders[0] / "x.nii.gz").rename(folders[0] / "X.NII.GZ")
+        (folders[0] / "X_GT.NII.GZ").write_bytes(b"a label")
+        make().run()
+        assert nib.load(folders[1] / "X_seg.NII.GZ").shape == SHAPE
 
     def test_output_is_not_the_input(self, make, folders):
         write_image(folders[0] / "x.nii.gz", ball(SHAPE, (20, 18), 8))
@@ -292,6 +312,20 @@ class TestCommand:
         assert nib.load(folders[1] / "good_seg.nii.gz").shape == SHAPE
         assert (folders[1] / "contact_sheet_01.png").exists()
 
+    def test_from_another_folder(self, folders, conditional_model, tmp_path):
+        """The bundle is found by its configuration, also where the working directory is another bundle."""
+        bundle, other = tmp_path / "bundle", tmp_path / "other"
+        for folder in (bundle, other):
+            shutil.copytree(CONFIG.parent, folder / "configs")
+        (bundle / "models").mkdir()
+        shutil.copy(conditional_model, bundle / "models" / "model.pt")
+        write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
+        line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", "--dataset_dir", str(folders[0])]
+        line += ["--output_dir", str(folders[1]), f"--config_file={bundle / 'configs' / 'inference.json'}"]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=other)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert nib.load(folders[1] / "good_seg.nii.gz").shape == SHAPE
+
     def test_damaged_model(self, folders, conditional_model):
         write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
         conditional_model.write_bytes(conditional_model.read_bytes()[:5000])
@@ -359,6 +393,17 @@ class TestContinuing:
         (folders[0] / "b.nii.gz").write_bytes(good)
         assert self.redone(make) == ["b.nii.gz"]
 
+    def test_nothing_is_drawn_twice(self, make, folders, images):
+        """Drawing all pages again took most of the time of a run that had nothing else to do."""
+        make(contact_sheet=True).run()
+        page = folders[1] / "contact_sheet_01.png"
+        before = page.stat().st_mtime_ns
+        make(contact_sheet=True).run()
+        assert page.stat().st_mtime_ns == before
+        write_image(folders[0] / "a.nii.gz", ball(SHAPE, (20, 18), 5))
+        make(contact_sheet=True).run()
+        assert page.stat().st_mtime_ns != before
+
     def test_damaged_report(self, make, folders, images):
         make().run()
         (folders[1] / "report.json").write_text("{")
@@ -383,6 +428,17 @@ class TestReport:
         assert entry["shape"] == list(SHAPE)
         assert entry["spacing_mm"] == [3, 3, 8]
         assert entry["seconds"] > 0
+
+    def test_what_is_unusual_is_reported_and_marked(self, make, folders, conditional_model, monkeypatch):
+        monkeypatch.setattr(Plausibility, "notes", lambda self, image, labels: ["LV: found nowhere"])
+        write_image(folders[0] / "a.nii.gz", ball(SHAPE, (20, 18), 8))
+        write_image(folders[0] / "cine.nii.gz", np.stack([ball(SHAPE, (20, 18), 8)] * 2, axis=3))
+        make(stub=False, model_file=str(conditional_model), contact_sheet=True).run()
+        files = report(folders[1])["files"]
+        assert files["a.nii.gz"]["unusual"] == ["LV: found nowhere"]
+        assert files["cine.nii.gz"]["unusual"] == ["frame 1: LV: found nowhere", "frame 2: LV: found nowhere"]
+        page = imread(folders[1] / "contact_sheet_01.png")
+        assert ((page[..., 0] > 0.8) & (page[..., 1] < 0.3) & (page[..., 2] < 0.3)).sum() > 50, "names in red"
 
     def test_ejection_fraction_of_a_cine(self, make, folders):
         bright = np.stack([ball(SHAPE, (20, 18), radius) for radius in (8, 10, 5, 7)], axis=3)

@@ -23,8 +23,8 @@ import numpy as np
 import pytest
 import torch
 
-from dcl_monai.inferers.geometry import open_image
 from dcl_monai.utils import DataError
+from dcl_monai.utils.images import open_image
 
 pytestmark = pytest.mark.slow
 

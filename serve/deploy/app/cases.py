@@ -13,8 +13,7 @@ from pathlib import Path
 from bundle import Bundle
 from dicom import Slice, is_dicom, read_header, split_series
 from errors import DataError
-from limits import check_inside
-from nifti import check_nifti
+from utils.images import check_inside, is_nifti, open_image
 
 __all__ = ["Case", "find_cases"]
 
@@ -42,8 +41,8 @@ class Case:
     def outputs(self) -> list[str]:
         """Paths of the outputs, relative to their folder."""
         if self.kind == "nifti":
-            stem, dot, ending = self.name.rpartition(".nii")
-            return [f"{stem}_seg{dot}{ending}"]
+            place = self.name.lower().rindex(".nii")
+            return [f"{self.name[:place]}_seg{self.name[place:]}"]
         return [f"{self.name}_seg.nii.gz", f"{self.name}_seg.dcm"]
 
 
@@ -66,11 +65,12 @@ def find_cases(
     for path in list_files(folder):
         name = path.relative_to(folder).as_posix()
         try:
-            if any(fnmatch.fnmatch(path.name, word) for word in exclude):
+            if any(fnmatch.fnmatch(path.name.lower(), word.lower()) for word in exclude):
                 continue
             check_inside(path, folder)
-            if path.name.endswith((".nii", ".nii.gz")):
-                cases.append(Case(name, (path,), "nifti", check_nifti(path, bundle.pixdim)))
+            if is_nifti(path):
+                shape = open_image(path, bundle.pixdim).shape
+                cases.append(Case(name, (path,), "nifti", shape[3] if len(shape) == 4 else 1))
             elif path.is_file() and is_dicom(path):  # a pipe would never end
                 part = read_header(path)
                 if part is not None:

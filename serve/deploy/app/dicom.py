@@ -8,7 +8,6 @@ and the values of all slices are forced into the type of the first one.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,13 +17,13 @@ from typing import Any
 
 import numpy as np
 from errors import DataError
-from limits import check_size
 from monai.deploy.core import Image
 from monai.deploy.operators import DICOMDataLoaderOperator, DICOMSeriesToVolumeOperator
 from pydicom import Dataset, dcmread
 from pydicom.filereader import read_file_meta_info
 from pydicom.pixels import apply_presentation_lut, apply_rescale, get_decoder
 from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, MediaStorageDirectoryStorage
+from utils.images import check_size, check_values
 
 __all__ = ["SeriesLoaderOperator", "SeriesToVolumeOperator", "is_dicom", "read_header", "split_series"]
 
@@ -276,6 +275,5 @@ class SeriesToVolumeOperator(DICOMSeriesToVolumeOperator):
             return np.asarray(apply_presentation_lut(rescaled, native), dtype=np.float32)
 
         volume = np.stack([values(part) for part in series.get_sop_instances()])
-        if not math.isfinite(float(volume.sum())):
-            raise DataError(f"series {series.SeriesInstanceUID}: holds values that are not finite. Fix its rescaling.")
+        check_values(f"series {series.SeriesInstanceUID}", volume)
         return volume

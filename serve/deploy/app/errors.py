@@ -1,12 +1,10 @@
-"""One kind of error for what a user can fix."""
+"""Errors in one line."""
 
 from __future__ import annotations
 
+from utils.errors import DataError
+
 __all__ = ["DataError", "one_line"]
-
-
-class DataError(ValueError):
-    """A mistake in files or settings; one line that names the file, the value found and the remedy."""
 
 
 def one_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dcl_monai.studies.locks import NAME, is_locked, take_lock
+from dcl_monai.utils.locks import NAME, is_locked, take_lock
 
 fcntl = pytest.importorskip("fcntl")
 

@@ -1,4 +1,4 @@
-"""Headers that lie are refused before anything is read."""
+"""The one check of an image: headers that lie are refused before anything is read, and values that say nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from dcl_monai.inferers.geometry import open_image
 from dcl_monai.utils import DataError
+from dcl_monai.utils.images import check_values, open_image
 
 PIXDIM = [1.8, 1.8, -1]
 
@@ -31,6 +31,11 @@ def dims(*sizes):
 
 def pixdim(*sizes):
     return lambda header: struct.pack_into("<3f", header, 80, *sizes)
+
+
+def huge_grid(header):
+    """20 x 18 x 4 voxels that become 6 GB on a grid of 0.1 mm."""
+    pixdim(90, 90, 20)(header)
 
 
 def noted(size):
@@ -63,8 +68,10 @@ def test_good(tmp_path, name):
         (dims(20, -18, 4), "cannot be read|has shape"),
         (dims(20, 18), "has shape"),
         (dims(20, 18, 2, 2, 1), "has shape"),
-        (pixdim(1e7, 1e7, 8), "more than the"),
-        (pixdim(1e-4, 1e-4, 8), "mm large"),
+        (pixdim(2000, 2000, 8000), "2000 x 2000 x 8000 mm. If these are micrometres, divide them by 1000"),
+        (pixdim(0.002, 0.002, 0.008), "0.002 x 0.002 x 0.008 mm. If these are metres, multiply them by 1000"),
+        (pixdim(0.012, 0.012, 8), "mm large"),
+        (huge_grid, "on the network's grid"),
         (pixdim(float("nan"), 2, 8), "voxel size"),
         (noted(2**25), "bytes between header and voxels"),
         (lambda header: struct.pack_into("<f", header, 108, float("nan")), "cannot be read"),
@@ -79,7 +86,7 @@ def test_refused_without_much_memory(tmp_path, name, change, word):
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match=word) as raised:
-            open_image(path, PIXDIM)
+            open_image(path, [0.1, 0.1, 0.1] if change is huge_grid else PIXDIM)
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()
@@ -116,3 +123,62 @@ def test_damaged_gzip(tmp_path):
     path.write_bytes(content)
     with pytest.raises(DataError, match="shorter"):
         open_image(path, PIXDIM)
+
+
+def test_every_flipped_bit_of_the_voxels_is_found(tmp_path):
+    """By gzip's own checksum: 48 of 120 came through where nobody looked at it."""
+    path = write(tmp_path / "a.nii.gz")
+    good = path.read_bytes()
+    expected = gzip.decompress(good)
+    for place in np.random.default_rng(0).integers(10, len(good), 120):
+        content = bytearray(good)
+        content[place] ^= 1 << (place % 8)
+        path.write_bytes(content)
+        try:
+            open_image(path, PIXDIM)
+        except DataError:
+            continue
+        assert gzip.decompress(content) == expected
+
+
+def test_more_than_the_header_says(tmp_path):
+    """The checksum would never be met."""
+    path = tmp_path / "a.nii.gz"
+    content = nib.Nifti1Image(np.zeros((20, 18, 4), np.int16), np.diag([2, 2, 8, 1])).to_bytes()
+    path.write_bytes(gzip.compress(content + bytes(2**22)))
+    with pytest.raises(DataError, match="damaged"):
+        open_image(path, PIXDIM)
+
+
+def test_capital_letters(tmp_path):
+    path = tmp_path / "A.NII.GZ"
+    path.write_bytes(write(tmp_path / "a.nii.gz").read_bytes())
+    assert open_image(path, PIXDIM).shape == (20, 18, 4)
+
+
+NOISE = np.random.default_rng(0).normal(500, 100, (20, 18, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        (np.where(NOISE[0, 0, 0] == NOISE, np.nan, NOISE), r"holds 1 value\(s\) that are not finite"),
+        (np.where(NOISE[0, 0, 0] == NOISE, -np.inf, NOISE), "not finite"),
+        (NOISE * 1e34, "too large to compute with"),
+        (np.zeros((20, 18, 4)), "is empty: all but a few voxels have the value 0"),
+        (np.eye(60)[:, :, None] == 1.5, "is empty"),
+        (1000 + NOISE * 1e-5, "is empty"),
+    ],
+    ids=["nan", "inf", "large", "zero", "bool", "nearly"],
+)
+def test_values_that_say_nothing(values, word):
+    with pytest.raises(DataError, match=f"^here: .*{word}"):
+        check_values("here", np.asarray(values, dtype=np.float32))
+
+
+def test_values_that_say_something():
+    """Also a small object on black, and a little contrast on a large offset."""
+    ball = np.zeros((40, 40, 4), np.float32)
+    ball[20:24, 20:24] = 1
+    for values in (NOISE, ball, 32768 + NOISE / 10):
+        check_values("here", values)
