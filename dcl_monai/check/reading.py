@@ -231,7 +231,7 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
         )
         return
     for kind, check in (
-        ("Image values that cannot be used", lambda: [check_values(name, channel) for channel in pixels]),
+        ("Image values that cannot be used", lambda: check_values(name, pixels[0])),
         ("Voxel size that cannot be right", lambda: check_size(name, pixels.shape[1:4], spacing)),
     ):
         try:
