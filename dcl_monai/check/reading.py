@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import reduce
+from functools import partial, reduce
 from multiprocessing import get_context
 from operator import and_
 from typing import TypeVar
@@ -230,10 +230,11 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
             f"{pixels.shape[1:4]}, but the network takes one. Pick one and save it as a file of its own.",
         )
         return
-    for kind, check in (
-        ("Image values that cannot be used", lambda: check_values(name, pixels[0])),
-        ("Voxel size that cannot be right", lambda: check_size(name, pixels.shape[1:4], spacing)),
-    ):
+    checks = {
+        "Image values that cannot be used": partial(check_values, name, pixels[0]),
+        "Voxel size that cannot be right": partial(check_size, name, pixels.shape[1:], spacing),
+    }
+    for kind, check in checks.items():
         try:
             check()
         except DataError as error:

@@ -25,7 +25,8 @@ def write_series(entry: dict) -> None:
 
     Entry: ``nifti``, ``folder``; ``tags``, which replace others in all files; ``phase_tag``, which tells frames apart;
     ``slope``, by slice (default 1 for all); ``drop`` and ``shuffle``, slices to leave out and whether files are in
-    disorder; ``syntax``, a transfer syntax to compress with; ``file_syntax``, one for the whole file; ``uid``.
+    disorder; ``syntax``, a transfer syntax to compress with; ``file_syntax``, one for the whole file; ``uid``;
+    ``without``, tags to leave out; ``preamble``: ``meta`` leaves out the first 132 bytes, ``none`` the file meta too.
     """
     image = nib.load(entry["nifti"])
     array = np.asarray(image.dataobj)
@@ -72,7 +73,15 @@ def write_series(entry: dict) -> None:
             data.compress(UID(entry["syntax"]))
         if entry.get("file_syntax"):
             data.file_meta.TransferSyntaxUID = UID(entry["file_syntax"])
-        data.save_as(folder / f"{names[number]:04d}.dcm", enforce_file_format=True)
+        for tag in entry.get("without", []):
+            delattr(data, tag)
+        path = folder / f"{names[number]:04d}.dcm"
+        data.save_as(path, enforce_file_format=True)
+        if entry.get("preamble") == "meta":
+            path.write_bytes(path.read_bytes()[132:])
+        elif entry.get("preamble") == "none":
+            del data.file_meta
+            data.save_as(path, implicit_vr=True, little_endian=True)
 
 
 def read_seg(path: str, output: str) -> None:
@@ -102,6 +111,8 @@ def read_seg(path: str, output: str) -> None:
     ]
     sources = [item.ReferencedSOPInstanceUID for item in seg.ReferencedSeriesSequence[0].ReferencedInstanceSequence]
     about = {"patient": str(seg.PatientID), "study": str(seg.StudyInstanceUID), "modality": seg.Modality}
+    equipment = seg.ContributingEquipmentSequence[0]
+    about["equipment"] = {"versions": list(equipment.SoftwareVersions), "device": str(equipment.DeviceUID)}
     header = json.dumps(about | {"segments": described, "sources": len(sources)})
     np.savez(output, points=np.concatenate(points), labels=np.concatenate(labels), header=header)
 

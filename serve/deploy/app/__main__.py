@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from app import segment
+from app import PartialResultError, segment
 from bundle import Bundle, open_bundle
 from cases import find_cases
 from codes import read_codes, segment_descriptions
@@ -69,11 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
         logger.info(f"{number} of {len(cases)}: {case.name}")
         try:
             dicom = case.kind == "dicom"
-            segments = segment_descriptions(bundle.classes, extra, bundle.name, bundle.version) if dicom else []
+            segments = (
+                segment_descriptions(bundle.classes, extra, bundle.name, bundle.version, bundle.sha256) if dicom else []
+            )
             entries[case.name] = {"status": "done", "outputs": segment(case, bundle, segments, arguments.output)}
         except DataError as error:
             refuse(case.name, error)
-        except Exception as error:  # one bad file must not stop the others
+            if isinstance(error, PartialResultError):
+                entries[case.name]["outputs"] = error.outputs
+        except Exception as error:  # the rest of the folder shall not suffer
             refuse(case.name, DataError(f"{arguments.input / case.name}: {one_line(error)}"))
         write_report(arguments.output, bundle, entries)
     write_report(arguments.output, bundle, entries)

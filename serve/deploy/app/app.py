@@ -9,11 +9,11 @@ from typing import Any
 
 from bundle import Bundle
 from cases import Case
-from dicom import SeriesLoaderOperator, SeriesToVolumeOperator
+from dicom import SegWriterOperator, SeriesLoaderOperator, SeriesToVolumeOperator
+from errors import DataError, one_line
 from monai.deploy.conditions import CountCondition
 from monai.deploy.core import AppContext, Application, Image, IOType
 from monai.deploy.operators import (
-    DICOMSegmentationWriterOperator,
     DICOMSeriesSelectorOperator,
     IOMapping,
     ModelInfo,
@@ -22,7 +22,7 @@ from monai.deploy.operators import (
 from monai.deploy.operators.dicom_seg_writer_operator import SegmentDescription
 from nifti import NiftiLoaderOperator, NiftiWriterOperator
 
-__all__ = ["SegmentationApp", "segment"]
+__all__ = ["PartialResultError", "SegmentationApp", "segment"]
 
 RULES = '{"selections": [{"name": "image", "conditions": {"Modality": "%s"}}]}'
 
@@ -49,6 +49,7 @@ class SegmentationApp(Application):
         self.segments = segments
         self.label = label
         self.folder = folder
+        self.failures: list[Exception] = []
         super().__init__(*args)
 
     def compose(self) -> None:
@@ -78,13 +79,18 @@ class SegmentationApp(Application):
 
     def compose_dicom(self, infer: MonaiBundleInferenceOperator) -> None:
         """The flow before and after inference that differs for DICOM."""
-        load = SeriesLoaderOperator(self, CountCondition(self, 1), files=self.case.files, name="load")
+        load = SeriesLoaderOperator(
+            self, CountCondition(self, 1), files=self.case.files, scratch=self.folder, name="load"
+        )
         select = DICOMSeriesSelectorOperator(self, rules=RULES % self.bundle.modality, name="select")
         volume = SeriesToVolumeOperator(self, name="volume")
-        write = DICOMSegmentationWriterOperator(
+        # which weights it was, not only which version of the bundle; LO holds 64 letters, as many as the hash has
+        version = f"{self.bundle.version}\\{self.bundle.sha256}"
+        write = SegWriterOperator(
             self,
+            failures=self.failures,
             segment_descriptions=self.segments,
-            model_info=ModelInfo("dcl-monai", self.bundle.name, self.bundle.version),
+            model_info=ModelInfo("dcl-monai", self.bundle.name[:64], version, self.bundle.device_uid),
             custom_tags={"SeriesDescription": "dcl-monai segmentation, for research only"},
             output_folder=self.folder,
             name="write_seg",
@@ -97,18 +103,43 @@ class SegmentationApp(Application):
         self.add_flow(select, write, {selected})
 
 
+class PartialResultError(DataError):
+    """
+    The label map is there, but no DICOM SEG.
+
+    Args:
+        message: why.
+        outputs: what is there.
+    """
+
+    def __init__(self, message: str, outputs: list[str]) -> None:
+        super().__init__(message)
+        self.outputs = outputs
+
+
 def segment(case: Case, bundle: Bundle, segments: list[SegmentDescription], output: Path) -> list[str]:
     """
-    Run the application on a case, and put its outputs in place when all of them are there.
+    Run the application on a case, and put its outputs in place.
 
     Returns:
         paths of the outputs, relative to the folder.
+
+    Raises:
+        PartialResultError: when the DICOM SEG could not be written.
     """
     targets = [output / name for name in case.outputs]
     targets[0].parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output, prefix=".") as scratch:
         label = Path(scratch, targets[0].name)
-        SegmentationApp(case=case, bundle=bundle, segments=segments, label=label, folder=Path(scratch)).run()
+        app = SegmentationApp(case=case, bundle=bundle, segments=segments, label=label, folder=Path(scratch))
+        app.run()
+        if app.failures:
+            os.replace(label, targets[0])
+            raise PartialResultError(
+                f"{case.name}: {case.outputs[0]} is written, but no DICOM SEG ({one_line(app.failures[0])}). Mend the "
+                "headers of the series.",
+                case.outputs[:1],
+            )
         for path, target in zip([label, *Path(scratch).glob("*.dcm")], targets, strict=True):
             os.replace(path, target)
     return case.outputs

@@ -37,6 +37,11 @@ class Bundle:
     pixdim: list[float]
     sha256: str
 
+    @property
+    def device_uid(self) -> str:
+        """A DICOM UID of these very weights: one of the root 2.25, which any 128 bits make."""
+        return f"2.25.{int(self.sha256[:32], 16)}"
+
 
 def open_bundle(folder: Path, sha256: str = "") -> Bundle:
     """

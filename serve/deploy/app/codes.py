@@ -44,7 +44,7 @@ def read_codes(path: Path) -> dict[str, Code]:
 
 
 def segment_descriptions(
-    classes: Sequence[str], extra: dict[str, Code], name: str, version: str
+    classes: Sequence[str], extra: dict[str, Code], name: str, version: str, sha256: str = ""
 ) -> list[SegmentDescription]:
     """
     Describe the segments, in the order of the classes and without the background.
@@ -54,6 +54,7 @@ def segment_descriptions(
         extra: further codes, see :func:`read_codes`.
         name: of the model.
         version: of the model.
+        sha256: hash of the model, of which the beginning is noted.
 
     Raises:
         DataError: when a class has no code.
@@ -68,6 +69,6 @@ def segment_descriptions(
     shared: dict[str, Any] = {
         "segmented_property_category": codes.SCT.AnatomicalStructure,
         "algorithm_name": name[:64],  # DICOM's longest string
-        "algorithm_version": version,
+        "algorithm_version": f"{version} {sha256[:16]}".strip()[:64],
     }
     return [SegmentDescription(label[:64], segmented_property_type=known[label], **shared) for label in classes[1:]]

@@ -18,14 +18,32 @@ from typing import Any
 import numpy as np
 from errors import DataError
 from monai.deploy.core import Image
-from monai.deploy.operators import DICOMDataLoaderOperator, DICOMSeriesToVolumeOperator
-from pydicom import Dataset, dcmread
-from pydicom.filereader import read_file_meta_info
+from monai.deploy.operators import (
+    DICOMDataLoaderOperator,
+    DICOMSegmentationWriterOperator,
+    DICOMSeriesToVolumeOperator,
+)
+from pydicom import Dataset, FileMetaDataset, dcmread
+from pydicom.filereader import _read_file_meta_info, read_preamble
 from pydicom.pixels import apply_presentation_lut, apply_rescale, get_decoder
-from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, MediaStorageDirectoryStorage
+from pydicom.uid import (
+    UID,
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    MediaStorageDirectoryStorage,
+    generate_uid,
+)
 from utils.images import check_size, check_values
 
-__all__ = ["SeriesLoaderOperator", "SeriesToVolumeOperator", "is_dicom", "read_header", "split_series"]
+__all__ = [
+    "SegWriterOperator",
+    "SeriesLoaderOperator",
+    "SeriesToVolumeOperator",
+    "is_dicom",
+    "read_header",
+    "split_series",
+]
 
 TAGS = [
     "SOPClassUID",
@@ -46,6 +64,19 @@ TAGS = [
     "SliceThickness",
     "SpacingBetweenSlices",
 ]
+PATIENT_AND_STUDY = [
+    "PatientName",
+    "PatientID",
+    "PatientBirthDate",
+    "PatientSex",
+    "StudyID",
+    "StudyDate",
+    "StudyTime",
+    "AccessionNumber",
+    "ReferringPhysicianName",
+    "PositionReferenceIndicator",
+]
+"""What a SEG takes over from its images, where it may be empty but not missing."""
 PHASE_TAGS = ("TemporalPositionIdentifier", "TriggerTime")
 """What tells the images at one position apart, the first that does."""
 NO_IMAGES = ("SEG", "SR", "PR", "KO", "RTSTRUCT", "DOC")
@@ -67,10 +98,33 @@ class Slice:
         return np.array([float(value) for value in self.header.ImagePositionPatient])
 
 
-def is_dicom(path: Path) -> bool:
-    """Whether a file says that it is DICOM."""
+def has_preamble(path: Path) -> bool:
+    """Whether a file begins as DICOM files on disk do."""
     with path.open("rb") as file:
         return file.read(132)[128:] == b"DICM"
+
+
+def is_dicom(path: Path) -> bool:
+    """Whether a file says that it is DICOM; some programs leave out the 128 bytes before it says so."""
+    if has_preamble(path):
+        return True
+    with path.open("rb") as file:
+        if file.read(4) not in (b"\x02\x00\x00\x00", b"\x08\x00\x05\x00", b"\x08\x00\x08\x00", b"\x08\x00\x16\x00"):
+            return False
+    try:
+        if transfer_syntax(path) == DeflatedExplicitVRLittleEndian:
+            return True  # is refused for that
+        return "SOPClassUID" in dcmread(path, stop_before_pixels=True, specific_tags=["SOPClassUID"], force=True)
+    except Exception:  # pydicom raises whatever it likes
+        return False
+
+
+def transfer_syntax(path: Path) -> UID | None:
+    """How the values of a file are written, if it says so; nothing behind it is read."""
+    with path.open("rb") as file:
+        read_preamble(file, force=True)
+        syntax = _read_file_meta_info(file).get("TransferSyntaxUID")
+    return UID(syntax) if syntax else None
 
 
 def read_header(path: Path) -> Slice | None:
@@ -84,10 +138,10 @@ def read_header(path: Path) -> Slice | None:
         DataError: when the file cannot be read, or its pixels are not as large as the header says.
     """
     try:
-        syntax = UID(read_file_meta_info(path).TransferSyntaxUID)
+        syntax = transfer_syntax(path) or ImplicitVRLittleEndian
         if syntax == DeflatedExplicitVRLittleEndian:  # pydicom would unpack all of it at once, however much that is
             raise DataError(f"{path}: is deflated as a whole, which is not taken. Write it uncompressed.")
-        header = dcmread(path, stop_before_pixels=True, specific_tags=TAGS)
+        header = dcmread(path, stop_before_pixels=True, specific_tags=TAGS, force=True)
         if header.SOPClassUID == MediaStorageDirectoryStorage or header.get("Modality") in NO_IMAGES:
             return None
         if "Rows" not in header:
@@ -230,20 +284,52 @@ def stack_affine(stack: Sequence[Slice]) -> np.ndarray:
     return np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine
 
 
+def complete_file(path: Path, folder: Path) -> Path:
+    """
+    Make a file as the stock operators and a SEG need it: with its first 128 bytes, and with all that is taken over.
+
+    What is missing of patient and study becomes empty, and a missing FrameOfReferenceUID is made from the series' UID.
+
+    Args:
+        path: the file.
+        folder: where a completed copy is written.
+
+    Returns:
+        the file itself if nothing is missing, or the copy.
+    """
+    data = dcmread(path, force=True)
+    missing = [name for name in PATIENT_AND_STUDY if name not in data]
+    if has_preamble(path) and not missing and data.get("FrameOfReferenceUID"):
+        return path
+    for name in missing:
+        setattr(data, name, "")
+    if not data.get("FrameOfReferenceUID"):
+        data.FrameOfReferenceUID = generate_uid(entropy_srcs=[str(data.SeriesInstanceUID)])
+    meta = getattr(data, "file_meta", None) or FileMetaDataset()
+    if "TransferSyntaxUID" not in meta:
+        meta.TransferSyntaxUID = ImplicitVRLittleEndian if data.original_encoding[0] else ExplicitVRLittleEndian
+    data.file_meta = meta
+    copy = folder / f"{data.SOPInstanceUID}.source"
+    data.save_as(copy, enforce_file_format=True)
+    return copy
+
+
 class SeriesLoaderOperator(DICOMDataLoaderOperator):
     """
     The stock loader, for given files instead of all in a folder: those of one phase of one series.
 
     Args:
         files: the files, after :func:`split_series`.
+        scratch: folder for files that have to be completed, see :func:`complete_file`.
     """
 
-    def __init__(self, *args: Any, files: Sequence[Path], **kwargs: Any) -> None:
-        self.files = [str(path) for path in files]
+    def __init__(self, *args: Any, files: Sequence[Path], scratch: Path, **kwargs: Any) -> None:
+        self.files = files
+        self.scratch = scratch
         super().__init__(*args, input_folder=files[0].parent, **kwargs)
 
     def _list_files(self, path: Any, files: list[str]) -> None:
-        files.extend(self.files)
+        files.extend(str(complete_file(part, self.scratch)) for part in self.files)
 
 
 class SeriesToVolumeOperator(DICOMSeriesToVolumeOperator):
@@ -277,3 +363,22 @@ class SeriesToVolumeOperator(DICOMSeriesToVolumeOperator):
         volume = np.stack([values(part) for part in series.get_sop_instances()])
         check_values(f"series {series.SeriesInstanceUID}", volume)
         return volume
+
+
+class SegWriterOperator(DICOMSegmentationWriterOperator):
+    """
+    The stock writer of DICOM SEG, which does not stop the application: the NIfTI label map is not lost.
+
+    Args:
+        failures: list that gets what went wrong.
+    """
+
+    def __init__(self, *args: Any, failures: list[Exception], **kwargs: Any) -> None:
+        self.failures = failures
+        super().__init__(*args, **kwargs)
+
+    def compute(self, op_input: Any, op_output: Any, context: Any) -> None:
+        try:
+            super().compute(op_input, op_output, context)
+        except Exception as error:  # highdicom raises whatever it likes
+            self.failures.append(error)
