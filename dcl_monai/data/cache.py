@@ -22,7 +22,7 @@ import dcl_monai
 from dcl_monai.candidates import CANDIDATE_SETS
 from dcl_monai.datalist.items import annotations_of
 from dcl_monai.utils import DataError
-from dcl_monai.utils.files import save_atomic
+from dcl_monai.utils.files import load_checked, save_atomic
 
 from .slices import plain
 
@@ -115,15 +115,17 @@ class DiskCacheDataset(PersistentDataset):
         path = self.cache_dir / f"{self.hash_func(item_transformed).decode()}{self.transform_hash}.pt"
         if path.exists():
             try:
-                return {key: unpacked(value) for key, value in torch.load(path, weights_only=True).items()}
-            except Exception as error:  # a damaged file makes torch raise whatever it likes
+                content = load_checked(path, "a cached volume", "it is made anew")
+                return {key: unpacked(value) for key, value in content.items()}
+            except (DataError, AttributeError, KeyError) as error:
                 logger.warning(f"{path}: damaged ({type(error).__name__}), made anew.")
         volume = self._pre_transform(deepcopy(item_transformed))
         try:
             save_atomic({key: packed(value) for key, value in volume.items()}, path)
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"{path}: cannot be written ({str(error)[:120]}). Make room, or set --cache_dir to another folder."
+                f"{path}: cannot be written ({str(error.__cause__ or error)[:120]}). Make room, or set --cache_dir to "
+                "another folder."
             ) from error
         return volume
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import ignite.distributed as idist
-import torch
 from ignite.engine import Events
 from monai.engines import Trainer
 
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.distributed import on_first_rank
-from dcl_monai.utils.files import save_atomic
+from dcl_monai.utils.files import load_checked, save_atomic
 
 __all__ = ["RunCheckpoint"]
 
@@ -99,7 +98,12 @@ class RunCheckpoint:
     @on_first_rank
     def read(self) -> dict[str, Any] | None:
         """Return what the file holds, if there is one."""
-        return torch.load(self.path, map_location="cpu", weights_only=True) if self.path.exists() else None
+        if not self.path.exists():
+            return None
+        content = load_checked(self.path, "a checkpoint", "start afresh without --resume")
+        if not (isinstance(content, dict) and isinstance(content.get("settings"), dict) and "trainer" in content):
+            raise DataError(f"{self.path}: is no checkpoint of a training: start afresh without --resume.")
+        return content
 
     def __call__(self, engine: Trainer) -> None:
         if idist.get_rank() == 0:
