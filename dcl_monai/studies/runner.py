@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from .locks import take_lock
+from dcl_monai.utils.locks import take_lock
+
 from .progress import Display
 from .runs import Run, Step, git_state
 

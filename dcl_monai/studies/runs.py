@@ -18,8 +18,8 @@ from typing import Any
 
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.locks import is_locked
 
-from .locks import is_locked
 from .recipes import RECIPES, Recipe, repository
 from .settings import StudySettings
 

@@ -15,11 +15,11 @@ import pytest
 
 from dcl_monai.cli import main
 from dcl_monai.datalist import acdc_document, load_datalist, simulate_datalist, write_datalist
-from dcl_monai.studies.locks import take_lock
 from dcl_monai.studies.runs import make_run
 from dcl_monai.studies.settings import open_study, read_study, save_study
 from dcl_monai.studies.tables import recipes_of
 from dcl_monai.synthetic import write_synthetic_acdc
+from dcl_monai.utils.locks import take_lock
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
