@@ -132,10 +132,14 @@ class DiskCacheDataset(PersistentDataset):
 
 def item_key(item: Mapping[Hashable, Any]) -> bytes:
     """Name an item by its entries and by size and time of its files."""
-    names = [item["image"], *(annotation["label"] for annotation in annotations_of(item))]
-    files = [file for name in names for file in sorted(Path(name).iterdir() if Path(name).is_dir() else [Path(name)])]
-    stats = [(os.path.abspath(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+    stats = [(os.path.abspath(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in item_files(item)]
     return digest([item, stats])
+
+
+def item_files(item: Mapping[Hashable, Any]) -> list[Path]:
+    """All files of an item: its image, which may be a folder of slices, and its labels."""
+    names = [item["image"], *(annotation["label"] for annotation in annotations_of(item))]
+    return [file for name in names for file in sorted(Path(name).iterdir() if Path(name).is_dir() else [Path(name)])]
 
 
 def transforms_key(transforms: Sequence[Transform]) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .errors import DataError
+from .errors import DataError, reason, remedy
 
 __all__ = [
     "copy_atomic",
@@ -74,18 +74,6 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def reason(error: OSError) -> str:
-    """Say in a few words what the system refused."""
-    return (error.strerror or str(error).splitlines()[0] if str(error) else type(error).__name__)[:120]
-
-
-def remedy(error: OSError) -> str:
-    """Say in one sentence what helps."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "Make room on the disk, or choose another folder."
-    return "Choose a folder that exists and that you may write to."
 
 
 def remove_stale(folder: str | Path, name: str = "*") -> None:
@@ -194,11 +182,9 @@ def _tensors(content: Any, name: str = "content") -> Iterator[tuple[str, torch.T
 
 
 def file_digest(path: str | Path) -> str:
-    """The first 16 digits of the SHA-256 of a file, or of all files of a folder (a DICOM series)."""
-    path = Path(path)
+    """The first 16 digits of the SHA-256 of a file."""
     digest = hashlib.sha256()
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        with file.open("rb") as opened:
-            while block := opened.read(1 << 20):
-                digest.update(block)
+    with Path(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()[:16]

@@ -13,8 +13,8 @@ except ImportError:  # not on Windows; a run is then not protected from being st
     fcntl = None  # type: ignore[assignment]
 
 from .distributed import on_first_rank
-from .errors import DataError
-from .files import reason, remedy, remove_stale
+from .errors import DataError, reason, remedy
+from .files import remove_stale
 
 __all__ = ["is_locked", "lock_outputs", "take_lock"]
 
