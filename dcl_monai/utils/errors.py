@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from types import TracebackType
 
@@ -36,11 +37,14 @@ def find_user_error(error: BaseException | None) -> DataError | None:
 
 
 def find_refusal(error: BaseException | None) -> str | None:
-    """Return one line if the system refused to write (a full disk, a read-only folder) in the chain of causes."""
+    """Return one line if the system refused to write (a full disk, a folder that is read-only or gone)."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, OSError) and error.errno in (*FULL, *CLOSED):
-            return f"{error.filename or 'a file of this run'}: cannot be written ({reason(error)}). {remedy(error)}"
+        if isinstance(error, OSError):
+            name = os.fsdecode(error.filename or "a file of this run")
+            gone = error.errno == errno.ENOENT and not os.path.exists(os.path.dirname(name) or ".")
+            if gone or error.errno in (*FULL, *CLOSED):
+                return f"{name}: cannot be written ({reason(error)}). {remedy(error)}"
         seen.add(id(error))
         error = error.__cause__ or error.__context__
     return None
