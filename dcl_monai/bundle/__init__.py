@@ -9,10 +9,12 @@ from .builders import (
     shuffled_evaluator,
 )
 from .command_line import check_command_line
+from .settings import check_settings
 
 __all__ = [
     "DiceEvaluator",
     "check_command_line",
+    "check_settings",
     "dual_network",
     "parts_evaluator",
     "primal_network",

@@ -22,7 +22,7 @@ import dcl_monai
 from dcl_monai.candidates import CANDIDATE_SETS
 from dcl_monai.datalist.items import Item, annotations_of
 from dcl_monai.utils import DataError
-from dcl_monai.utils.files import save_atomic
+from dcl_monai.utils.files import load_checked, save_atomic
 
 from .slices import plain
 
@@ -115,25 +115,31 @@ class DiskCacheDataset(PersistentDataset):
         path = self.cache_dir / f"{self.hash_func(item_transformed).decode()}{self.transform_hash}.pt"
         if path.exists():
             try:
-                return {key: unpacked(value) for key, value in torch.load(path, weights_only=True).items()}
-            except Exception as error:  # a damaged file makes torch raise whatever it likes
+                content = load_checked(path, "a cached volume", "it is made again")
+                return {key: unpacked(value) for key, value in content.items()}
+            except (DataError, AttributeError, KeyError) as error:
                 logger.warning(f"{path}: damaged ({type(error).__name__}), made again.")
         volume = self._pre_transform(deepcopy(item_transformed))
         try:
             save_atomic({key: packed(value) for key, value in volume.items()}, path)
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"{path}: cannot be written ({str(error)[:120]}). Make room, or set --cache_dir to another folder."
+                f"{path}: cannot be written ({str(error.__cause__ or error)[:120]}). Make room, or set --cache_dir to "
+                "another folder."
             ) from error
         return volume
 
 
 def item_key(item: Item) -> bytes:
     """Name an item by its entries and by size and time of its files."""
-    names = [item["image"], *(annotation["label"] for annotation in annotations_of(item))]
-    files = [file for name in names for file in sorted(Path(name).iterdir() if Path(name).is_dir() else [Path(name)])]
-    stats = [(os.path.abspath(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+    stats = [(os.path.abspath(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in item_files(item)]
     return digest([item, stats])
+
+
+def item_files(item: Item) -> list[Path]:
+    """All files of an item: its image, which may be a folder of slices, and its labels."""
+    names = [item["image"], *(annotation["label"] for annotation in annotations_of(item))]
+    return [file for name in names for file in sorted(Path(name).iterdir() if Path(name).is_dir() else [Path(name)])]
 
 
 def transforms_key(transforms: Sequence[Transform]) -> bytes:

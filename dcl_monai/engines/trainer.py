@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 from dcl_monai.losses import FillLoss, class_probabilities
 from dcl_monai.samples import Batch
+from dcl_monai.utils import DataError
 
 __all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch", "warp"]
 
@@ -112,6 +113,11 @@ class DCLTrainer(SupervisedTrainer):
     ) -> None:
         if not 0.0 <= dual_weight <= 1.0:
             raise ValueError(f"the weight of the dual loss must lie between 0 and 1, got {dual_weight}.")
+        if epoch_length is None and len(train_data_loader) == 0:
+            raise DataError(
+                f"{len(train_data_loader.sampler)} training image(s) or slices of them per epoch make no batch of "  # type: ignore[arg-type]
+                f"{train_data_loader.batch_size}. Set a smaller --batch_size."
+            )
         self.criterion = loss_function
         self.dual = False
         self.dual_weight = dual_weight

@@ -1,6 +1,7 @@
 """Handlers: the stages of Algorithm 1, validation of partial labels, diagnostics, checkpoints, history
 and test tables."""
 
+from .breakdown import StopOnBreakdown
 from .case_tables import CaseDetails, ConfusionTable, SavePredictions, SurfaceTable
 from .checkpoint import RunCheckpoint
 from .dice_table import DiceTable
@@ -10,7 +11,15 @@ from .partial_dice import PartialMeanDice
 from .parts import SingleParts, largest_parts
 from .served import FreezeStatistics, UpdateServedModel
 from .stages import BestModel, DCLEvents, DualWeightAverage, DualWeightSync, StageSwitch
-from .training import AverageBuffers, ClipGradients, EpochSeed, LossProgress, SaveNetwork, StageValidation
+from .training import (
+    AverageBuffers,
+    ClipGradients,
+    EpochSeed,
+    LossProgress,
+    RankTimeout,
+    SaveNetwork,
+    StageValidation,
+)
 from .vital_signs import GradientRatio, ShuffleConditions
 
 __all__ = [
@@ -30,6 +39,7 @@ __all__ = [
     "LossProgress",
     "PartialMeanDice",
     "Progress",
+    "RankTimeout",
     "RunCheckpoint",
     "SaveNetwork",
     "SavePredictions",
@@ -37,6 +47,7 @@ __all__ = [
     "SingleParts",
     "StageSwitch",
     "StageValidation",
+    "StopOnBreakdown",
     "SurfaceTable",
     "TensorBoard",
     "UpdateServedModel",

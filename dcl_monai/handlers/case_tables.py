@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import logging
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ from dcl_monai.metrics import compute_surface_distances
 from dcl_monai.utils import as_bool
 from dcl_monai.utils.distributed import gather
 from dcl_monai.utils.files import replace_atomic
+from dcl_monai.utils.tables import write_table
 
 from .dice_table import NOTED
 
@@ -71,12 +71,7 @@ class CaseTable(ABC):
     def __call__(self, engine: Evaluator) -> None:
         lines = gather(self.lines)
         if idist.get_rank() == 0:
-            replace_atomic(self.path, lambda path: self.write(path, lines))
-
-    def write(self, path: Path, lines: Sequence[Sequence[str]]) -> None:
-        """Write the table."""
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([[*NOTED, *self.columns], *lines])
+            write_table(self.path, [[*NOTED, *self.columns], *lines])
 
 
 class SurfaceTable(CaseTable):

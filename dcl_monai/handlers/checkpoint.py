@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import ignite.distributed as idist
-import torch
 from ignite.engine import Events
 from monai.engines import Trainer
 
+from dcl_monai.data.cache import item_files
+from dcl_monai.datalist import Datalist, datalist_hash
+from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.distributed import on_first_rank
-from dcl_monai.utils.files import save_atomic
+from dcl_monai.utils.files import file_digest, load_checked, save_atomic
 
 __all__ = ["RunCheckpoint"]
 
@@ -34,6 +36,9 @@ class RunCheckpoint:
         content: name -> object with ``state_dict`` and ``load_state_dict``; the trainer is added by itself.
         resume: whether to go on from the file; a fresh run keeps an older file as ``*_previous.pt``.
         settings: what must be the same when the run is resumed, by name; the number of processes is added by itself.
+        datalist: the datalist, which must be the same as well, down to every byte of its images and labels. They are
+            read once more for it when training starts: a small part of the time that the check before has taken, which
+            unpacks them too. The checkpoint grows by 16 bytes for every file.
     """
 
     def __init__(
@@ -42,11 +47,14 @@ class RunCheckpoint:
         content: Mapping[str, Any],
         resume: bool | str = False,
         settings: Mapping[str, int | float | str] | None = None,
+        datalist: Datalist | None = None,
     ) -> None:
         self.path = Path(path)
         self.settings = {**(settings or {}), "processes": idist.get_world_size()}
         self.content = {name: value for name, value in content.items() if value is not None}
         self.resume = as_bool(resume)
+        self.datalist = datalist
+        self.files: list[str] = []
 
     def attach(self, engine: Trainer) -> None:
         """
@@ -56,6 +64,9 @@ class RunCheckpoint:
         self.content = {"trainer": engine, **self.content}
         if getattr(engine, "scaler", None) is not None:  # of mixed precision
             self.content["scaler"] = engine.scaler
+        if self.datalist is not None:
+            self.settings["datalist"] = datalist_hash(self.datalist)
+            self.files, self.settings["files"] = self.digests(self.datalist)
         if self.resume:
             self.load(engine)
         elif self.path.exists() and idist.get_rank() == 0:
@@ -74,13 +85,15 @@ class RunCheckpoint:
         changed = [
             f"{name} {started.get(name)!r}, now {value!r}"
             for name, value in self.settings.items()
-            if started.get(name) != value
+            if name != "files" and started.get(name) != value
         ]
         if changed:
             raise DataError(
                 f"{self.path}: the run was started with {'; '.join(changed)}: resume with the configuration that "
                 "started it, or start again without --resume."
             )
+        if "files" in started and "files" in self.settings:
+            self.compare_files(started)
         if set(saved) != set(self.content):
             raise DataError(
                 f"{self.path}: holds {sorted(saved)}, but this configuration needs {sorted(self.content)}: "
@@ -96,10 +109,37 @@ class RunCheckpoint:
                 ) from error
         logger.info(f"resumed from {self.path} after epoch {engine.state.epoch}.")
 
+    def compare_files(self, started: Mapping[str, Any]) -> None:
+        """Raise if a file of the datalist is not what it was when the run was started."""
+        before, now = str(started["files"]), str(self.settings["files"])
+        changed = [
+            name
+            for place, name in enumerate(self.files)
+            if before[16 * place : 16 * (place + 1)] != now[16 * place : 16 * (place + 1)]
+        ]
+        if changed or len(before) != len(now):
+            raise DataError(
+                f"{changed[0] if changed else 'a file of the datalist'}: has changed since the run of {self.path} was "
+                "started. Bring back the file, or start afresh without --resume."
+            )
+
+    @staticmethod
+    @on_first_rank
+    def digests(datalist: Mapping[str, Any]) -> tuple[list[str], str]:
+        """All files of a datalist, and the first digits of their hashes, one after the other."""
+        items = [item for split in SPLITS for item in datalist.get(split, ())]
+        files = [file for item in items for file in item_files(item)]
+        return [str(file) for file in files], "".join(map(file_digest, files))
+
     @on_first_rank
     def read(self) -> dict[str, Any] | None:
         """Return what the file holds, if there is one."""
-        return torch.load(self.path, map_location="cpu", weights_only=True) if self.path.exists() else None
+        if not self.path.exists():
+            return None
+        content = load_checked(self.path, "a checkpoint", "start afresh without --resume")
+        if not (isinstance(content, dict) and isinstance(content.get("settings"), dict) and "trainer" in content):
+            raise DataError(f"{self.path}: is no checkpoint of a training: start afresh without --resume.")
+        return content
 
     def __call__(self, engine: Trainer) -> None:
         if idist.get_rank() == 0:

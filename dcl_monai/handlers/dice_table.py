@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from ignite.engine import Events
 from monai.engines import Evaluator
 
 from dcl_monai.utils.distributed import gather
-from dcl_monai.utils.files import replace_atomic
+from dcl_monai.utils.tables import write_table
 
 __all__ = ["DiceTable"]
 
@@ -80,16 +79,11 @@ class DiceTable:
         text = self.summary(dice)
         logger.info(f"{self.title}, mean ± standard deviation over the volumes that show a structure:\n{text}")
         noted = [key for key in NOTED if any(key in case for case in self.cases)]
-
-        def write_csv(path: Path) -> None:
-            with path.open("w", newline="", encoding="utf-8") as file:
-                table = csv.writer(file)
-                table.writerow([*noted, *self.classes, *self.unions])
-                for case, values in zip(self.cases, dice, strict=True):
-                    cells = ["" if np.isnan(value) else f"{value:.6f}" for value in values]
-                    table.writerow([*(case.get(key, "") for key in noted), *cells])
-
-        replace_atomic(self.path, write_csv)
+        rows = [[*noted, *self.classes, *self.unions]]
+        for case, values in zip(self.cases, dice, strict=True):
+            cells = ["" if np.isnan(value) else f"{value:.6f}" for value in values]
+            rows.append([*(case.get(key, "") for key in noted), *cells])
+        write_table(self.path, rows)
 
     def summary(self, dice: np.ndarray) -> str:
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import time
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from ignite.engine import Engine, Events
 
 from dcl_monai.engines import LOSS_TERMS, DCLTrainer
 from dcl_monai.utils.distributed import average
-from dcl_monai.utils.files import replace_atomic
+from dcl_monai.utils.tables import read_table, write_table
 from dcl_monai.visualize import plot_curves
 
 __all__ = ["History"]
@@ -58,8 +57,7 @@ class History:
         """Take up the table of a run that is resumed, up to the epoch that it continues from."""
         table = self.output_dir / "history.csv"
         if engine.state.epoch > 0 and table.exists():
-            with table.open(newline="", encoding="utf-8") as file:
-                rows = [{name: float(cell) for name, cell in row.items() if cell} for row in csv.DictReader(file)]
+            rows = [{name: float(cell) for name, cell in row.items() if cell} for row in read_table(table)]
             self.rows = [row for row in rows if row["epoch"] <= engine.state.epoch]
 
     def start(self, engine: DCLTrainer) -> None:
@@ -101,14 +99,8 @@ class History:
     def write(self) -> None:
         """Write the table."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
-
-        def write_csv(path: Path) -> None:
-            with path.open("w", newline="", encoding="utf-8") as file:
-                table = csv.DictWriter(file, columns)
-                table.writeheader()
-                table.writerows(self.rows)
-
-        replace_atomic(self.output_dir / "history.csv", write_csv)
+        rows = [[row.get(name, "") for name in columns] for row in self.rows]
+        write_table(self.output_dir / "history.csv", [columns, *rows])
 
     def draw(self, engine: DCLTrainer) -> None:
         """Draw the curves."""

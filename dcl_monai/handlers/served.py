@@ -17,12 +17,15 @@ from dcl_monai.networks import save_model
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import copy_atomic
 
+from .breakdown import non_finite
+from .training import NetworkHandler
+
 __all__ = ["FreezeStatistics", "UpdateServedModel"]
 
 logger = logging.getLogger(__name__)
 
 
-class FreezeStatistics:
+class FreezeStatistics(NetworkHandler):
     """
     Normalise by the running statistics that batch norm has, and leave them as they are, while the weights are trained.
 
@@ -33,15 +36,7 @@ class FreezeStatistics:
         network: PrimNet.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
-
-    def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
-        engine.add_event_handler(Events.STARTED, self)
+    event = Events.STARTED
 
     def __call__(self, engine: Trainer) -> None:
         def freeze(module: nn.Module, _: tuple[Any, ...]) -> None:
@@ -79,9 +74,9 @@ class UpdateServedModel:
 
     def __call__(self, engine: Trainer) -> None:
         state = self.network.state_dict()
-        broken = [name for name, value in state.items() if value.is_floating_point() and not value.isfinite().all()]
-        if broken:
-            raise DataError(f"{self.path}: training broke down ({broken[0]} is not finite). The model stays as it was.")
+        broken = non_finite(state)
+        if broken is not None:
+            raise DataError(f"{self.path}: training broke down ({broken} is not finite). The model stays as it was.")
         now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S_%fZ")
         previous = self.path.parent / "previous" / f"{now}{self.path.suffix}"
         copy_atomic(self.path, previous)

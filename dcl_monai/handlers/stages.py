@@ -15,6 +15,8 @@ from dcl_monai.engines import DCLTrainer
 from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import on_first_rank
 
+from .breakdown import non_finite
+
 __all__ = ["BestModel", "DCLEvents", "DualWeightAverage", "DualWeightSync", "StageSwitch"]
 
 logger = logging.getLogger(__name__)
@@ -56,8 +58,14 @@ class BestModel:
     def __call__(self, engine: Engine) -> None:
         score = on_first_rank(float)(engine.state.metrics[self.key_metric])
         if score > self.score:
-            self.score, self.epoch = score, engine.state.epoch
-            self.weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+            weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+            broken = non_finite(weights)
+            if broken is not None:
+                raise DataError(
+                    f"training broke down: {broken} is not finite. Lower --learning_rate. The best model "
+                    "of before stays."
+                )
+            self.score, self.epoch, self.weights = score, engine.state.epoch, weights
             engine.fire_event(DCLEvents.NEW_BEST)
 
     def load_into(self, *networks: nn.Module) -> None:

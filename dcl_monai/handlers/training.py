@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, cast
 
 import ignite.distributed as idist
 import numpy as np
@@ -18,11 +20,21 @@ from torch.nn.utils import clip_grad_norm_
 from dcl_monai.data import ConditionalDataset
 from dcl_monai.losses import set_progress
 from dcl_monai.networks import DCLNet, save_model
-from dcl_monai.utils.distributed import average
+from dcl_monai.utils import DataError
+from dcl_monai.utils.distributed import PATIENCE, average, set_rank_timeout
 
 from .stages import DCLEvents
 
-__all__ = ["AverageBuffers", "ClipGradients", "EpochSeed", "LossProgress", "SaveNetwork", "StageValidation"]
+__all__ = [
+    "AverageBuffers",
+    "ClipGradients",
+    "EpochSeed",
+    "LossProgress",
+    "NetworkHandler",
+    "RankTimeout",
+    "SaveNetwork",
+    "StageValidation",
+]
 
 
 class EpochSeed:
@@ -82,7 +94,28 @@ class LossProgress:
             set_progress(self.loss, min(max(past / self.epochs, 0.0), 1.0) if self.epochs else 1.0)
 
 
-class AverageBuffers:
+class NetworkHandler:
+    """
+    Base of handlers that do something with a network at one event of the trainer.
+
+    Args:
+        network: PrimNet.
+    """
+
+    event: Events
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+
+    def attach(self, engine: Trainer) -> None:
+        """
+        Args:
+            engine: the trainer.
+        """
+        engine.add_event_handler(self.event, cast(Callable[..., object], self))
+
+
+class AverageBuffers(NetworkHandler):
     """
     Average the running statistics of batch norm over the ranks, after every epoch.
 
@@ -93,20 +126,50 @@ class AverageBuffers:
         network: PrimNet.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
+    event = Events.EPOCH_COMPLETED
+
+    def __call__(self, engine: Trainer) -> None:
+        for buffer in self.network.buffers():
+            if buffer.is_floating_point():
+                buffer.copy_(average(buffer))
+
+
+class RankTimeout:
+    """
+    Let ranks wait for each other only so long while they train.
+
+    A rank that hangs then ends the run, which goes on from its checkpoint (``torchrun --max_restarts``, ``--resume
+    true``). Before and after training ranks wait longer (:data:`~dcl_monai.utils.distributed.PATIENCE`): reading the
+    data and testing large volumes take some longer than others.
+
+    Args:
+        seconds: longer than the longest validation of one rank may last beyond that of another.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        if not (isinstance(seconds, (int, float)) and 0 < seconds <= PATIENCE.total_seconds()):
+            raise DataError(
+                f"--rank_timeout is {seconds!r}, but it must be a number of seconds, at most "
+                f"{PATIENCE.total_seconds():.0f}. Set another value."
+            )
+        self.seconds = seconds
 
     def attach(self, engine: Trainer) -> None:
         """
         Args:
             engine: the trainer.
         """
-        engine.add_event_handler(Events.EPOCH_COMPLETED, self)
+        engine.add_event_handler(Events.STARTED, lambda _: set_rank_timeout(timedelta(seconds=self.seconds)))
+        engine.add_event_handler(Events.COMPLETED, lambda _: set_rank_timeout(PATIENCE))
+        engine.add_event_handler(Events.EXCEPTION_RAISED, self)
 
-    def __call__(self, engine: Trainer) -> None:
-        for buffer in self.network.buffers():
-            if buffer.is_floating_point():
-                buffer.copy_(average(buffer))
+    def __call__(self, engine: Trainer, error: BaseException) -> None:
+        if isinstance(error, RuntimeError) and re.search("timed? ?out", str(error), re.IGNORECASE):
+            raise DataError(
+                f"another rank did not answer within {self.seconds:g} s in epoch {engine.state.epoch}: it hangs or has "
+                "ended. Start again with --resume true; if it was only slow, with a larger --rank_timeout."
+            ) from error
+        raise error
 
 
 class ClipGradients:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,16 @@ from typing import Any
 import torch
 
 from dcl_monai.utils import DataError
-from dcl_monai.utils.files import save_atomic
+from dcl_monai.utils.files import load_checked, save_atomic
 
 from .dclnet import DCLNet
 
 __all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weights", "save_model"]
 
+SETTINGS = ("classes", "pixdim", "spatial_size", "intensity", "single_parts", "network")
+"""All that training writes beside the weights."""
+LARGEST = 4096
+"""No voxel has more mm and no grid has more voxels along an axis."""
 BANK = ("bank.images", "bank.masks", "bank.valid", "bank.descriptors")
 
 
@@ -56,31 +59,13 @@ def load_model(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: no such model. Train one first, or set --model_file to another.")
-    try:
-        with zipfile.ZipFile(path) as archive:  # torch itself does not look at the checksums
-            if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
-                raise ValueError("more is packed into it than it is large")  # torch does not pack weights
-            damaged = archive.testzip()
-        if damaged is not None:
-            raise ValueError(f"wrong checksum of {damaged}")
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file makes torch raise whatever it likes
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise DataError(
-            f"{path}: cannot be read as a model ({reason[:120]}). It is damaged or holds no weights: copy it again."
-        ) from error
+    content = load_checked(path, "a model", "copy it again, or use a model that trained well")
     if isinstance(content, Mapping) and "model" not in content:
         content = {"model": content}
     state = content.get("model") if isinstance(content, Mapping) else None
     settings = content.get("settings", {}) if isinstance(content, Mapping) else None
     if not (isinstance(state, Mapping) and state and all(isinstance(v, torch.Tensor) for v in state.values())):
         raise DataError(f"{path}: holds no weights under the key 'model'. Set --model_file to a model of this project.")
-    size = path.stat().st_size
-    for name, value in state.items():
-        if value.numel() * value.element_size() > size:  # strides of zero: a few bytes that claim to be gigabytes
-            raise DataError(f"{path}: {name} claims to be larger than the file. It was tampered with: copy it again.")
-        if value.is_floating_point() and not value.isfinite().all():
-            raise DataError(f"{path}: {name} holds values that are not finite. Use a model that trained well.")
     return {"model": dict(state), "settings": _checked_settings(settings, path)}
 
 
@@ -181,11 +166,12 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
     """Settings are read by a configuration: lists of words and numbers where those are expected."""
     if settings == {}:
         return {}
-    kinds: dict[str, Any] = {"classes": str, "pixdim": (int, float), "spatial_size": int}
     if (
         isinstance(settings, Mapping)
-        and all(isinstance(settings.get(name), list) for name in kinds)
-        and all(isinstance(value, kind) for name, kind in kinds.items() for value in settings[name])
+        and set(settings) <= set(SETTINGS)
+        and _are_names(settings.get("classes"))
+        and _are_sizes(settings.get("pixdim"), (int, float))
+        and _are_sizes(settings.get("spatial_size"), int)
         and isinstance(settings.get("network"), Mapping)
         and _is_intensity(settings.get("intensity"))
         and isinstance(settings.get("single_parts", []), list)
@@ -200,6 +186,25 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
             )
         return dict(settings)
     raise DataError(f"{path}: its settings are damaged ({str(settings)[:80]}). Copy the file again.")
+
+
+def _are_names(value: Any) -> bool:
+    """Whether these are names of classes: words, each once."""
+    return (
+        isinstance(value, list)
+        and all(isinstance(name, str) and name.strip() for name in value)
+        and len(set(value)) == len(value)
+    )
+
+
+def _are_sizes(value: Any, kind: Any) -> bool:
+    """Whether these are sizes along two or three axes; -1 leaves an axis as it is."""
+    return (
+        isinstance(value, list)
+        and len(value) in (2, 3)
+        and all(isinstance(size, kind) and not isinstance(size, bool) for size in value)
+        and all(size == -1 or 0 < size <= LARGEST for size in value)  # nan is neither
+    )
 
 
 def _is_intensity(value: Any) -> bool:

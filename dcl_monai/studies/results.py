@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from dcl_monai.datalist import Datalist, load_datalist
 from dcl_monai.datalist.items import decided_classes
 from dcl_monai.utils import DataError
+from dcl_monai.utils.tables import read_table
 
 from .runs import last_line, read_record, runs_of
 from .settings import read_divisions
@@ -261,9 +261,9 @@ def read_division(out: str | Path, division: tuple[int, int]) -> tuple[dict[str,
 
 def read_run(recipe: str, seed: int, folder: Path, division: tuple[int, int], record: Mapping[str, Any]) -> RunResults:
     """Read the tables of a run."""
-    surface = read_lines(folder / "test_surface.csv")
+    surface = read_table(folder / "test_surface.csv")
     confusion: dict[Case, dict[tuple[str, str], float]] = {}
-    for line in read_lines(folder / "test_confusion.csv"):
+    for line in read_table(folder / "test_confusion.csv"):
         confusion.setdefault(case_of(line), {})[line["truth"], line["predicted"]] = float(line["ml"])
     datalist = load_datalist(folder / "datalist.json")
     names = [*datalist["classes"][1:], *datalist["unions"]]
@@ -286,7 +286,7 @@ def read_run(recipe: str, seed: int, folder: Path, division: tuple[int, int], re
 
 def read_dice(path: Path, names: Sequence[str]) -> dict[Case, dict[str, float]]:
     """Dice of a table by volume and structure; empty if there is none."""
-    return {case_of(line): {name: float(line[name]) for name in names if line.get(name)} for line in read_lines(path)}
+    return {case_of(line): {name: float(line[name]) for name in names if line.get(name)} for line in read_table(path)}
 
 
 def by_structure(lines: Sequence[Mapping[str, str]], column: str) -> dict[Case, dict[str, float]]:
@@ -301,12 +301,3 @@ def case_of(line: Mapping[str, str]) -> Case:
     """Volume of a line."""
     dataset, subject, phase, case = (line.get(key) or "" for key in NOTED)
     return dataset, subject, phase, case
-
-
-def read_lines(path: Path) -> list[dict[str, str]]:
-    """Lines of a table; none if there is no file."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
-    except FileNotFoundError:
-        return []

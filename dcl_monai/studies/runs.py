@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Any
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.locks import is_locked
+from dcl_monai.utils.tables import read_table
 
 from .recipes import RECIPES, Recipe, repository
 from .settings import StudySettings
@@ -296,11 +296,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def last_line(path: Path) -> dict[str, str]:
     """The last line of a table; empty if there is none."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = list(csv.DictReader(file))
-    except FileNotFoundError:
-        return {}
+    lines = read_table(path)
     return lines[-1] if lines else {}
 
 

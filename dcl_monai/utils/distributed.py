@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import ignite.distributed as idist
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from .errors import DataError
 
@@ -26,6 +27,7 @@ __all__ = [
     "leave_process_group",
     "on_first_rank",
     "rank_by_rank",
+    "set_rank_timeout",
     "shard",
     "start_process_group",
 ]
@@ -34,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENCE = timedelta(hours=2)
-"""How long ranks wait for each other: rank 0 checks all data while the others wait."""
+"""How long ranks wait for each other but in training: rank 0 checks all data while the others wait."""
 
 
 def start_process_group() -> None:
@@ -96,6 +98,13 @@ def leave_process_group() -> None:
     """
     time.sleep(0.5)
     dist.destroy_process_group()
+
+
+def set_rank_timeout(timeout: timedelta) -> None:
+    """Set how long ranks wait for each other from now on; all ranks call it, and are waited for as before."""
+    if idist.get_world_size() > 1:
+        idist.barrier()
+        _set_pg_timeout(timeout)  # torch has no public name for it
 
 
 def average(value: torch.Tensor) -> torch.Tensor:

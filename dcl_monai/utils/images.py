@@ -86,7 +86,7 @@ def open_image(path: Path, pixdim: Sequence[float] = (), dims: Sequence[int] = (
     needed = int(image.dataobj.offset) + math.prod(shape) * dtype.itemsize
     if not holds(path, needed):
         raise DataError(
-            f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file anew."
+            f"{path}: is damaged, or shorter than its header says (shape {shape}, {needed} bytes). Copy the file again."
         )
     return image
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -11,22 +12,69 @@ try:
 except ImportError:  # not on Windows; a run is then not protected from being started twice
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["is_locked", "take_lock"]
+from .distributed import on_first_rank
+from .errors import DataError, reason, remedy
+from .files import remove_stale
+
+__all__ = ["is_locked", "lock_outputs", "take_lock"]
 
 NAME = ".lock"
 PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)  # seconds before each attempt: whoever asks for the lock holds it for a moment
 
 
-def take_lock(folder: Path) -> int | None:
+held: dict[Path, int] = {}
+"""Locks that this process holds until it ends."""
+
+
+@on_first_rank
+def lock_outputs(output_dir: str | Path, model_file: str | Path) -> None:
+    """
+    Keep other trainings from the folder and the model file of this one until the process ends, however it ends.
+
+    What a training that was killed left half-written there is removed.
+
+    Args:
+        output_dir: folder of the training.
+        model_file: the model that it writes; two folders may share one by mistake.
+
+    Raises:
+        DataError: when another training has one of the two, or the folders cannot be written to.
+    """
+    model_file = Path(model_file)
+    places = [
+        (Path(output_dir), ".training.lock", "*", "--output_dir"),
+        (model_file.parent, f".{model_file.name}.lock", model_file.name, "--model_file"),
+    ]
+    for folder, name, files, option in places:
+        where = folder if files == "*" else model_file
+        path = folder.resolve() / name
+        if path in held:
+            continue
+        try:
+            lock = take_lock(folder, name)
+        except OSError as error:
+            raise DataError(f"{where}: cannot be written ({reason(error)}). {remedy(error)}") from error
+        if lock is None:
+            raise DataError(f"{where}: another training writes it. Wait for its end, or set another {option}.")
+        held[path] = lock
+        os.register_at_fork(after_in_child=lambda lock=lock: os.close(lock))  # type: ignore[misc]  # workers may outlive us
+        remove_stale(folder, files)
+
+
+def take_lock(folder: Path, name: str = NAME) -> int | None:
     """
     Lock a folder.
+
+    Args:
+        folder: the folder; it is made.
+        name: name of the file in it that is locked.
 
     Returns:
         a file descriptor, which holds the lock until it is closed here and in every process that inherited it;
         ``None`` if another process has it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
     for pause in PAUSES:
         time.sleep(pause)
         if acquired(lock, shared=False):
@@ -54,4 +102,7 @@ def acquired(lock: int, shared: bool) -> bool:
         fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # a disk without locks protects nobody
+            raise
     return True

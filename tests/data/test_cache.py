@@ -153,7 +153,7 @@ class TestDisk:
 
     def test_no_file_is_ever_half_written(self, make, tmp_path, monkeypatch):
         def killed(content, path):
-            Path(path).write_bytes(b"half")
+            path.write(b"half")
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from ignite.engine import Events
 from monai.engines import Trainer
 
-__all__ = ["CrashOnce", "Witness"]
+__all__ = ["CrashOnce", "HangOnce", "Witness"]
 
 
 class Witness:
@@ -47,3 +48,20 @@ class CrashOnce:
         if idist.get_rank() == self.rank and not self.marker.exists():
             self.marker.touch()
             os._exit(1)
+
+
+class HangOnce:
+    """Stop a rank in the middle of an epoch, as a driver or a disk may: it neither ends nor answers."""
+
+    def __init__(self, folder: str, rank: int, iteration: int) -> None:
+        self.marker = Path(folder) / "hung"
+        self.rank = rank
+        self.iteration = iteration
+
+    def attach(self, engine: Trainer) -> None:
+        engine.add_event_handler(Events.ITERATION_COMPLETED(once=self.iteration), self)
+
+    def __call__(self, engine: Trainer) -> None:
+        if idist.get_rank() == self.rank and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 from monai.engines import SupervisedTrainer
@@ -66,7 +68,7 @@ def test_killed_while_writing_keeps_the_last_complete_checkpoint(tmp_path, monke
     complete = (tmp_path / "run.pt").read_bytes()
 
     def dies(content, path):
-        path.write_bytes(b"half")
+        path.write(b"half")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(torch, "save", dies)
@@ -99,3 +101,52 @@ def test_scale_of_mixed_precision_is_saved(tmp_path):
     other.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     RunCheckpoint(str(tmp_path / "amp.pt"), {}, resume=True).attach(other)
     assert other.scaler.get_scale() == 8.0
+
+
+class TestDamaged:
+    """A damaged checkpoint is never resumed."""
+
+    def test_flipped_bits(self, tmp_path):
+        trainer, _ = make(tmp_path / "run.pt", 1, resume=False)
+        trainer.run()
+        whole, draw = (tmp_path / "run.pt").read_bytes(), random.Random(0)
+        expected = str(torch.load(tmp_path / "run.pt", weights_only=True))
+        refused = 0
+        for _ in range(100):
+            content = bytearray(whole)
+            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+            (tmp_path / "run.pt").write_bytes(content)
+            try:
+                assert str(RunCheckpoint(str(tmp_path / "run.pt"), {}).read()) == expected
+            except DataError:
+                refused += 1
+        assert refused > 40
+
+    @pytest.mark.parametrize("content", [b"", b"a text", bytes(5000)])
+    def test_empty_and_foreign(self, tmp_path, content):
+        (tmp_path / "run.pt").write_bytes(content)
+        with pytest.raises(
+            DataError, match=r"run\.pt: cannot be read as a checkpoint .* start afresh without --resume"
+        ):
+            make(tmp_path / "run.pt", 1, resume=True)
+
+    def test_truncated(self, tmp_path):
+        make(tmp_path / "run.pt", 1, resume=False)[0].run()
+        whole = (tmp_path / "run.pt").read_bytes()
+        (tmp_path / "run.pt").write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DataError, match=r"run\.pt: cannot be read as a checkpoint"):
+            make(tmp_path / "run.pt", 1, resume=True)
+
+    @pytest.mark.parametrize("content", [[1], {"model": {"weight": torch.ones(1)}}])
+    def test_another_kind_of_file(self, tmp_path, content):
+        torch.save(content, tmp_path / "run.pt")
+        with pytest.raises(DataError, match=r"run\.pt: is no checkpoint"):
+            make(tmp_path / "run.pt", 1, resume=True)
+
+    def test_weights_that_are_not_finite(self, tmp_path):
+        trainer, network = make(tmp_path / "run.pt", 1, resume=False)
+        trainer.run()
+        network.weight.data.fill_(float("nan"))
+        RunCheckpoint(str(tmp_path / "run.pt"), {"trainer": trainer, "network": network})(trainer)
+        with pytest.raises(DataError, match=r"run\.pt: weight holds values that are not finite: start afresh"):
+            make(tmp_path / "run.pt", 2, resume=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import zipfile
 
 import pytest
 import torch
 
-from dcl_monai.networks import CompNet, DCLNet, check_model, load_model, load_trained, load_weights
+from dcl_monai.networks import CompNet, DCLNet, check_model, load_model, load_trained, load_weights, save_model
 from dcl_monai.utils import DataError
 
 
@@ -30,6 +32,19 @@ def test_what_training_writes(conditional_model, conditional_net):
     image = torch.randn(2, 1, 32, 32)
     with torch.no_grad():
         assert torch.equal(other(image), conditional_net(image))
+
+
+def test_equal_weights_give_equal_files(conditional_model, tmp_path):
+    """Whatever the name, and also if they were read from a file before."""
+    content = load_model(conditional_model)
+    for name in ("one.pt", "folder/other.pt"):
+        save_model(content["model"], content["settings"], tmp_path / name)
+    again = load_model(tmp_path / "one.pt")
+    save_model(again["model"], again["settings"], tmp_path / "again.pt")
+    digests = {
+        hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("one.pt", "folder/other.pt", "again.pt")
+    }
+    assert len(digests) == 1
 
 
 def test_plain_state_dict(tmp_path, conditional_net):
@@ -69,13 +84,28 @@ class TestDamaged:
         """A few kilobytes that would unpack to gigabytes."""
         with zipfile.ZipFile(conditional_model, "a", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("conditional/data/999", bytes(10**7))
-        self.refused(conditional_model, "more is packed into it than it is large")
+        self.refused(conditional_model, "it unpacks to more than its own size")
 
     def test_one_bit_flipped(self, conditional_model):
         content = bytearray(conditional_model.read_bytes())
         content[len(content) // 2] ^= 1
         conditional_model.write_bytes(content)
         self.refused(conditional_model, "wrong checksum")
+
+    def test_no_flipped_bit_changes_what_is_read(self, tmp_path):
+        path, draw = tmp_path / "model.pt", random.Random(0)
+        settings = {"classes": ["background", "LV"], "pixdim": [4.0, 4.0, -1], "spatial_size": [32, 32, -1]}
+        save_model({"weight": torch.arange(30.0)}, settings | {"network": {"num_classes": 2}}, path)
+        whole, expected, refused = path.read_bytes(), str(load_model(path)), 0
+        for _ in range(100):
+            content = bytearray(whole)
+            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+            path.write_bytes(content)
+            try:
+                assert str(load_model(path)) == expected
+            except DataError:
+                refused += 1
+        assert refused > 40
 
     @pytest.mark.parametrize("where", ["model", "settings", "top"])
     def test_code_is_not_run(self, tmp_path, monkeypatch, where):
@@ -104,7 +134,19 @@ class TestDamaged:
             {"pixdim": "1.8"},
             {"classes": None},
             {"classes": ["background"]},
+            {"classes": ["background", "MYO", "MYO"]},
+            {"classes": ["background", "MYO", ""]},
             {"spatial_size": [1.5]},
+            {"spatial_size": [32, -32, -1]},
+            {"spatial_size": [32, 0, -1]},
+            {"spatial_size": [10**9, 32, -1]},
+            {"spatial_size": []},
+            {"pixdim": [0.0, 4.0, -1]},
+            {"pixdim": [-4.0, 4.0, -1]},
+            {"pixdim": [float("nan"), 4.0, -1]},
+            {"pixdim": [float("inf"), 4.0, -1]},
+            {"pixdim": [True, 4.0, -1]},
+            {"spacing": [4.0, 4.0, -1]},
             {"network": []},
             {"single_parts": "LV"},
             {"single_parts": [["LV"]]},

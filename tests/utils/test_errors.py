@@ -84,3 +84,36 @@ class TestFindUserError:
 
     def test_is_a_value_error(self):
         assert issubclass(DataError, ValueError)
+
+
+class TestRefusals:
+    """What the system refuses is one line as well, wherever it is met."""
+
+    @pytest.mark.parametrize(
+        ("body", "words"),
+        [
+            ('raise OSError(28, "No space left on device", "/out/a")', "/out/a: cannot be written (No space"),
+            ('raise PermissionError(13, "Permission denied", b"/out/a")', "/out/a: cannot be written (Permission"),
+            ('open("/nowhere/at/all", "w")', "/nowhere/at/all: cannot be written (No such file or directory). Choose"),
+            ("raise KeyboardInterrupt", "stopped. A training goes on"),
+        ],
+    )
+    def test_one_line(self, body, words, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+        report_user_errors()
+        try:
+            exec(body)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        shown = capsys.readouterr().err
+        assert shown.removeprefix("error: ").startswith(words)
+        assert shown.count("\n") == 1
+
+    def test_a_missing_file_in_a_folder_that_is_there_is_a_bug(self, monkeypatch, capsys, tmp_path):
+        monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+        report_user_errors()
+        try:
+            (tmp_path / "nothing").read_text()
+        except FileNotFoundError:
+            sys.excepthook(*sys.exc_info())
+        assert "Traceback" in capsys.readouterr().err

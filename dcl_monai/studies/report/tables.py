@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dcl_monai.utils.files import replace_atomic, write_atomic
+from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.tables import write_table
 
 from ..paper import paper_scores
 from ..results import RecipeResults, StudyResults
@@ -192,21 +192,16 @@ CSV_TESTS = ["against", "difference", "p", "p_holm", "paper_mean", "paper_deviat
 
 def write_csv(table: ReportTable, path: Path) -> None:
     """Write a table with a line per row and place, in full precision."""
-
-    def write(temporary: Path) -> None:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([*CSV_HEAD, *CSV_TESTS])
-            for row in table.rows:
-                for place in table.places:
-                    cell, test, paper = row.cells[place], row.tests.get(place), row.paper.get(place)
-                    tested = [row.row.against, test.difference, test.p, row.corrected[place]] if test else [""] * 4
-                    printed = [paper[0], "" if paper[1] is None else paper[1]] if paper else ["", ""]
-                    about = [row.label, row.row.recipe, row.group, row.runs, f"{row.labels:g}", place]
-                    found = [cell.mean, cell.deviation, cell.low, cell.high, cell.patients]
-                    writer.writerow([*about, *found, *tested, *printed])
-
-    replace_atomic(path, write)
+    lines: list[list[object]] = [[*CSV_HEAD, *CSV_TESTS]]
+    for row in table.rows:
+        for place in table.places:
+            cell, test, paper = row.cells[place], row.tests.get(place), row.paper.get(place)
+            tested = [row.row.against, test.difference, test.p, row.corrected[place]] if test else [""] * 4
+            printed = [paper[0], "" if paper[1] is None else paper[1]] if paper else ["", ""]
+            about = [row.label, row.row.recipe, row.group, row.runs, f"{row.labels:g}", place]
+            found = [cell.mean, cell.deviation, cell.low, cell.high, cell.patients]
+            lines.append([*about, *found, *tested, *printed])
+    write_table(path, lines)
 
 
 def write_latex(table: ReportTable, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 import dcl_monai
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils.files import replace_atomic, write_atomic
+from dcl_monai.utils.tables import write_table
 
 from ..results import StudyResults, read_results
 from ..settings import StudySettings, read_divisions
@@ -151,16 +151,11 @@ def write_plot(plot: str, path: Path) -> None:
 
 def write_cases(results: StudyResults, path: Path) -> None:
     """Write everything that was measured of every test volume, a line per run, volume and structure."""
-
-    def write(temporary: Path) -> None:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            head = ["recipe", "split_seed", "fold", "seed", "dataset", "subject", "phase", "case", "structure"]
-            writer.writerow([*head, "dice", "dice_shuffled", "hd95_mm", "assd_mm"])
-            for run in results.runs:
-                for case, dice in run.dice.items():
-                    for name, value in dice.items():
-                        others = [table.get(case, {}).get(name, "") for table in (run.shuffled, run.hd95, run.assd)]
-                        writer.writerow([run.recipe, *run.division, run.seed, *case, name, value, *others])
-
-    replace_atomic(path, write)
+    head = ["recipe", "split_seed", "fold", "seed", "dataset", "subject", "phase", "case", "structure"]
+    lines: list[list[object]] = [[*head, "dice", "dice_shuffled", "hd95_mm", "assd_mm"]]
+    for run in results.runs:
+        for case, dice in run.dice.items():
+            for name, value in dice.items():
+                others = [table.get(case, {}).get(name, "") for table in (run.shuffled, run.hd95, run.assd)]
+                lines.append([run.recipe, *run.division, run.seed, *case, name, value, *others])
+    write_table(path, lines)
