@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from dcl_monai.utils import DataError
 
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit code: 0, or 1 for a mistake of the user, which is shown as one line.
     """
-    parser = argparse.ArgumentParser(prog="python -m dcl_monai", description="Partial labels for MONAI.")
+    name = "dcl-monai" if Path(sys.argv[0]).stem == "dcl-monai" else "python -m dcl_monai"
+    parser = argparse.ArgumentParser(prog=name, description="Partial labels for MONAI.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, summary in COMMANDS.items():
         module = import_module(f"dcl_monai.cli.{name.replace('-', '_')}")
