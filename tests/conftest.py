@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dcl_monai.networks import CompNet, DCLNet
+from dcl_monai.networks import CompNet, DCLNet, save_model
 
 torch.set_num_threads(1)  # the networks of the tests are tiny: more threads only get into each other's way
 
@@ -52,5 +52,5 @@ def conditional_model(tmp_path, conditional_net) -> Path:
     path = tmp_path / "conditional.pt"
     settings = {"classes": ["background", "MYO", "LV"], "pixdim": [4.0, 4.0, -1], "spatial_size": [32, 32, -1]}
     settings |= {"network": conditional_net.compnet.settings}
-    torch.save({"model": conditional_net.state_dict(), "settings": settings}, path)
+    save_model(conditional_net.state_dict(), settings, path)
     return path

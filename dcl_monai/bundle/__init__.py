@@ -9,13 +9,16 @@ from .builders import (
     shuffled_evaluator,
 )
 from .command_line import check_command_line
+from .runs import install_model, run_folder
 
 __all__ = [
     "DiceEvaluator",
     "check_command_line",
     "dual_network",
+    "install_model",
     "parts_evaluator",
     "primal_network",
     "print_summary",
+    "run_folder",
     "shuffled_evaluator",
 ]

@@ -19,10 +19,16 @@ COMMANDS = {
     "check": "look at every file of a datalist and write a report",
     "check-loss": "tell whether a loss of your own is compatible",
     "convert": "make a datalist of a public data set in its original layout",
+    "evaluate": "test the model of a bundle",
+    "export": "write the model of a bundle as TorchScript",
+    "new": "make a bundle for your own data",
     "plan": "set up a network from the data, as an overlay for a bundle",
+    "predict": "segment a folder of images with a bundle",
     "report": "make the report of a study: tables, statistics and pictures",
     "simulate": "hide classes of a fully labelled datalist, or draw scribbles",
     "study": "run a study of the paper: ablation, data sensitivity, losses, baselines",
+    "train": "train a bundle",
+    "verify": "run the model zoo's checks on a bundle",
 }
 """Each command is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
 
