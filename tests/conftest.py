@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dcl_monai.networks import CompNet, DCLNet, save_model
+from dcl_monai.networks import CompNet, DCLNet
 
 torch.set_num_threads(1)  # the networks of the tests are tiny: more threads only get into each other's way
 
@@ -48,9 +48,9 @@ def conditional_net() -> DCLNet:
 
 @pytest.fixture
 def conditional_model(tmp_path, conditional_net) -> Path:
-    """A model as training writes it: three classes, another network and another grid than the bundle's default."""
+    """An older model file: three classes, another network and another grid than the bundle's default."""
     path = tmp_path / "conditional.pt"
     settings = {"classes": ["background", "MYO", "LV"], "pixdim": [4.0, 4.0, -1], "spatial_size": [32, 32, -1]}
     settings |= {"network": conditional_net.compnet.settings}
-    save_model(conditional_net.state_dict(), settings, path)
+    torch.save({"model": conditional_net.state_dict(), "settings": settings}, path)
     return path

@@ -19,6 +19,7 @@ import torch
 from monai.bundle import ConfigParser, ckpt_export, verify_net_in_out
 from monai.bundle.properties import InferProperties, TrainProperties
 from monai.bundle.utils import ID_SEP_KEY
+from monai.utils import BundleProperty, BundlePropertyConfig
 
 from dcl_monai.networks import load_model, load_weights
 from dcl_monai.utils import DataError
@@ -48,6 +49,7 @@ FIELDS = (
     "copyright",
     "network_data_format",
 )
+MISSING = object()
 PACKAGES = {"monai": "monai", "torch": "torch", "numpy": "numpy", "dcl_monai": "dcl-monai", "ignite": "pytorch-ignite"}
 """Packages that a configuration may use if ``metadata.json`` names them; the first three always."""
 LARGEST = 25_000_000
@@ -138,8 +140,9 @@ def check_properties(folder: Path) -> None:
     for name, properties in (("train.json", TrainProperties), ("inference.json", InferProperties)):
         config = ConfigParser(ConfigParser.load_config_file(str(folder / "configs" / name)))
         for entry in properties.values():
-            if entry["required"] and entry["id"] not in config:
-                id_ = entry["id"].replace(ID_SEP_KEY, "#")
+            id_ = str(entry[BundlePropertyConfig.ID])
+            if entry[BundleProperty.REQUIRED] and config.get(id_, MISSING) is MISSING:
+                id_ = id_.replace(ID_SEP_KEY, "#")
                 raise DataError(f"{folder / 'configs' / name}: has no id {id_!r}, which MONAI's tools need. Add it.")
 
 

@@ -87,7 +87,8 @@ def load_model(path: str | Path) -> dict[str, Any]:
             raise DataError(f"{path}: {name} claims to be larger than the file. It was tampered with: copy it anew.")
         if value.is_floating_point() and not value.isfinite().all():
             raise DataError(f"{path}: {name} holds values that are not finite. Use a model that trained well.")
-    return {"model": dict(state), "settings": _checked_settings(settings, path)}
+    weights = {name: value for name, value in state.items() if name != SETTINGS}
+    return {"model": weights, "settings": _checked_settings(settings, path)}
 
 
 def check_model(model_file: str | Path) -> None:
