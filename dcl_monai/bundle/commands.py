@@ -190,4 +190,4 @@ def predict(
         paths = {"dataset_dir": images.parent, "pattern": images.name, "exclude": [], "output_dir": folder}
         run_verb("predict", bundle, {**paths, "contact_sheet": False, **settings})
         stem, _, ending = images.name.rpartition(".nii")
-        return np.asarray(nib.Nifti1Image.load(folder / f"{stem}_seg.nii{ending}").dataobj)
+        return np.asarray(nib.nifti1.load(folder / f"{stem}_seg.nii{ending}").dataobj)
