@@ -8,4 +8,18 @@ those of Zhang and Zhuang, "Deep Compatible Learning for Partially-Supervised Me
 ``docs/concepts/equations.md`` maps each of them to its code.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.2.0"
+
+VERBS = ("evaluate", "export", "predict", "train")
+
+
+def __getattr__(name: str) -> Any:
+    # torch and MONAI take a while to import, and most of the package does without these
+    if name in VERBS:
+        return getattr(import_module("dcl_monai.bundle.commands"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

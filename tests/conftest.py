@@ -78,7 +78,7 @@ def conditional_net() -> DCLNet:
 
 @pytest.fixture
 def conditional_model(tmp_path, conditional_net) -> Path:
-    """A model as training writes it: three classes, another network and another grid than the bundle's default."""
+    """An older model file: three classes, another network and another grid than the bundle's default."""
     path = tmp_path / "conditional.pt"
     settings = {"classes": ["background", "MYO", "LV"], "pixdim": [4.0, 4.0, -1], "spatial_size": [32, 32, -1]}
     settings |= {"network": conditional_net.compnet.settings}

@@ -9,6 +9,7 @@ from .builders import (
     shuffled_evaluator,
 )
 from .command_line import check_command_line
+from .runs import install_model, run_folder
 from .settings import check_settings
 
 __all__ = [
@@ -16,8 +17,10 @@ __all__ = [
     "check_command_line",
     "check_settings",
     "dual_network",
+    "install_model",
     "parts_evaluator",
     "primal_network",
     "print_summary",
+    "run_folder",
     "shuffled_evaluator",
 ]

@@ -1,5 +1,6 @@
 """
-The bundles are made from one template: the files of ``template/`` with a few values put in.
+Bundles are made from one template: the files of ``template/`` with a few values put in. So are those of the repository,
+which simulate partial annotation, and those of a user's own data (:mod:`dcl_monai.bundle.new`).
 
 The template is text, as Python's :py:class:`string.Template` reads it with ``~`` for its ``$``, which MONAI's
 expressions need. To change all bundles, edit the template; to change one, edit :data:`BUNDLES`. Then write them again::
@@ -18,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dcl_monai import __version__
 from dcl_monai.utils.files import write_atomic
 
 __all__ = ["BUNDLES", "BundleSettings", "render_bundle", "write_bundle"]
@@ -74,8 +76,59 @@ FORMS: dict[int, dict[str, Any]] = {
 """What depends on the dimensions of a network alone: slices are cut to size and drawn one by one, volumes are cut into
 patches."""
 
-INLINE = ("name", "example", "class_names", "network_arguments", "served_arguments", "smoothing", "sampler")
-"""Placeholders that stand inside of a string or an object: their text is put in as it is."""
+ROOT = (
+    "$next((p for p in (*sys.path[1:2], *(os.path.dirname(os.path.dirname(word.split('=')[-1])) for word in sys.argv), "
+    "{places}) if os.path.isfile(p + '/configs/metadata.json')), '.')"
+)
+"""The folder of a bundle from any working directory: ``monai.bundle run`` puts it on Python's path, other commands name
+config files in it. Without dcl-monai, which a program that runs an exported model may lack."""
+
+SIMULATED = """\
+    "split_seed": "@seed",
+    "fold": 0,
+    "split": ~split,
+    "annotation": "partial",
+    "annotated_per_subject": ~annotated_per_subject,
+    "full_fraction": 0.0,
+    "partial_validation": false,
+    "datalist": {
+        "_target_": "dcl_monai.datalist.simulate_datalist",
+        "source": {"_target_": ~source, "root": "@dataset_dir"},
+        "split": "@split",
+        "annotation": "@annotation",
+        "per_subject": "@annotated_per_subject",
+        "partial_validation": "@partial_validation",
+        "seed": "@seed",
+        "split_seed": "@split_seed",
+        "fold": "@fold",
+        "full_fraction": "@full_fraction"
+    },"""
+"""The data of a bundle of the repository: fully labelled, of which a part is hidden."""
+
+OWN_DATA: dict[str, str] = {
+    "output_dir": '{"_target_": "dcl_monai.bundle.run_folder", "bundle_root": "@bundle_root"}',
+    "dataset_dir": "\"$@bundle_root + '/data'\"",
+    "datalist": '    "datalist": "$@dataset_dir + \'/datalist.json\'",',
+    "saved_model": "\"$@output_dir + '/model.pt'\"",
+    "install": '        {"_target_": "dcl_monai.bundle.install_model", "source": "$@validate#save.path", '
+    '"model_file": "@model_file"},\n',
+    "evaluation": '    "output_dir": "$@bundle_root + \'/evaluation\'",\n',
+    "example": "",
+    "predictions": "predictions",
+}
+"""Placeholders of a bundle of a user's own data: the list of its files lies in it, every training has its own folder,
+and the model of a training that is complete is put in place."""
+
+TESTED = {
+    "monai": "1.6.1",
+    "torch": "2.13.0",
+    "numpy": "2.4.6",
+    "pytorch-ignite": "0.5.5",
+    "nibabel": "5.4.2",
+    "scikit-image": "0.26.0",
+    "dcl-monai": __version__,
+}
+"""Versions that ``metadata.json`` of a bundle names."""
 
 LINKS = ("inference.json", "logging.conf", "metadata.json", "train.json")
 """Config files that the folder of a bundle links to."""
@@ -92,9 +145,6 @@ class BundleSettings:
         task: what it does, in a sentence.
         description: how it was made, in a sentence.
         classes: class names, background first.
-        synthetic: path of the function that writes the synthetic data into a folder.
-        source: path of the function that describes a folder of data as a datalist.
-        split: sizes of training, validation and test.
         spatial_dims: 2 for slices or 3 for volumes.
         pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
         spatial_size: size of an image or patch on that grid, -1 where it stays as it is.
@@ -104,12 +154,23 @@ class BundleSettings:
         stage2_epochs: epochs of stage 2.
         backbone: name of MONAI's network.
         network: further arguments of :class:`~dcl_monai.networks.CompNet`.
+        synthetic: path of the function that writes the synthetic data into a folder; a bundle without it trains on
+            its own ``data/datalist.json``, and the next three are not used.
+        source: path of the function that describes a folder of data as a datalist.
+        split: sizes of training, validation and test.
         annotated_per_subject: classes that a training subject shows.
         averaging: average of the losses, see :mod:`dcl_monai.losses.averaging`.
         intensity: ``clip``, ``mean`` and ``std`` of the data set; ``None``: every image by its own.
         modality: as ``metadata.json`` names it.
         label_files: pattern of files that inference must not take for images.
         example: folder below the synthetic data that inference segments by default.
+        iterations_per_epoch: steps of an epoch; ``None``: as many as the data gives.
+        val_interval: epochs from one validation to the next.
+        bank_size: images per class in the conditional bank.
+        authors: who made the bundle.
+        copyright: whose it is.
+        data_card: further entries of ``metadata.json`` about the data.
+        versions: versions of the packages that it was made with.
     """
 
     name: str
@@ -117,9 +178,6 @@ class BundleSettings:
     task: str
     description: str
     classes: tuple[str, ...]
-    synthetic: str
-    source: str
-    split: tuple[int, ...]
     spatial_dims: int
     pixdim: tuple[float, ...]
     spatial_size: tuple[int, ...]
@@ -129,12 +187,22 @@ class BundleSettings:
     stage2_epochs: int
     backbone: str
     network: Mapping[str, Any]
+    synthetic: str = ""
+    source: str = ""
+    split: tuple[int, ...] = ()
     annotated_per_subject: int = 1
     averaging: str | Mapping[str, Any] = "anneal"
     intensity: Mapping[str, Any] | None = field(default=None)
     modality: str = "MR"
     label_files: str = "*_label.nii*"
     example: str = ""
+    iterations_per_epoch: int | None = None
+    val_interval: int = 1
+    bank_size: int = 16
+    authors: str = "The dcl-monai developers"
+    copyright: str = "Copyright (c) The dcl-monai developers"
+    data_card: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=lambda: TESTED)
 
 
 CARDIAC: dict[str, Any] = {
@@ -220,30 +288,54 @@ class FileTemplate(string.Template):
 def values_of(settings: BundleSettings) -> dict[str, str]:
     """The text of every placeholder of the template."""
     served = {name: value for name, value in settings.network.items() if not name.startswith("deep_sup")}
+    packages = dict(settings.versions)
+    form = FORMS[settings.spatial_dims]
     values: dict[str, Any] = {
         "spatial_shape": settings.spatial_size,
         "export_shape": [2, 1, *settings.spatial_size],
-        **FORMS[settings.spatial_dims],
+        **form,
         **vars(settings),
         "num_classes": len(settings.classes),
         "channel_def": {str(index): name for index, name in enumerate(settings.classes)},
+        "monai_version": packages.pop("monai"),
+        "pytorch_version": packages.pop("torch"),
+        "numpy_version": packages.pop("numpy"),
+        "packages": packages,
+        "bundle_root": ROOT.format(places=f"'.', 'bundles/{settings.name}'" if settings.synthetic else "'.'"),
     }
-    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if name not in INLINE}
-    return (
-        texts
-        | {
-            "name": settings.name,
-            "example": settings.example,
-            "class_names": str(list(settings.classes)),  # inside of a Python expression
-            "network_arguments": json.dumps(settings.network)[1:-1],
-            "served_arguments": json.dumps(served)[1:-1],
-            "smoothing": json.dumps(values["smoothing"])[1:-1],
-            "sampler": json.dumps(values["sampler"])[1:-1],
-            "without_heads": '\n    "network_def#compnet#deep_supervision": false,'
-            if served != settings.network
-            else "",
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
+    # those that stand inside of a string or an object, and those of several lines
+    texts |= {
+        "class_names": str(list(settings.classes)),  # inside of a Python expression
+        "network_arguments": json.dumps(settings.network)[1:-1],
+        "served_arguments": json.dumps(served)[1:-1],
+        "smoothing": json.dumps(form["smoothing"])[1:-1],
+        "sampler": json.dumps(form["sampler"])[1:-1],
+        "without_heads": '\n    "network_def#compnet#deep_supervision": false,' if served != settings.network else "",
+        "data_card": "".join(
+            f"    {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)},\n"
+            for name, value in settings.data_card.items()
+        ),
+    }
+    if not settings.synthetic:
+        # a network that was planned for its size need not take smaller ones
+        size = list(settings.spatial_size[: settings.spatial_dims])
+        shapes = {
+            "spatial_shape": json.dumps(size),
+            "export_shape": json.dumps([2, 1, *size]),
+            "translate_range": json.dumps([round((0.1 if len(size) == 2 else 0.05) * length) for length in size]),
         }
-    )
+        return texts | OWN_DATA | shapes
+    return texts | {
+        "output_dir": "\"$@bundle_root + '/output'\"",
+        "dataset_dir": f'{{"_target_": "{settings.synthetic}", "folder": "$@bundle_root + \'/data/synthetic\'"}}',
+        "datalist": FileTemplate(SIMULATED).substitute(texts),
+        "saved_model": '"@model_file"',
+        "install": "",
+        "evaluation": "",
+        "example": f"/synthetic{settings.example}",
+        "predictions": "output/predictions",
+    }
 
 
 def render_bundle(settings: BundleSettings) -> dict[str, str]:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from dcl_monai.utils import DataError
 
@@ -18,10 +19,16 @@ COMMANDS = {
     "check": "look at every file of a datalist and write a report",
     "check-loss": "tell whether a loss of your own is compatible",
     "convert": "make a datalist of a public data set in its original layout",
+    "evaluate": "test the model of a bundle",
+    "export": "write the model of a bundle as TorchScript",
+    "new": "make a bundle for your own data",
     "plan": "set up a network from the data, as an overlay for a bundle",
+    "predict": "segment a folder of images with a bundle",
     "report": "make the report of a study: tables, statistics and pictures",
     "simulate": "hide classes of a fully labelled datalist, or draw scribbles",
     "study": "run a study of the paper: ablation, data sensitivity, losses, baselines",
+    "train": "train a bundle",
+    "verify": "run the model zoo's checks on a bundle",
 }
 """Each command is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
 
@@ -36,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit code: 0, or 1 for a mistake of the user, which is shown as one line.
     """
-    parser = argparse.ArgumentParser(prog="python -m dcl_monai", description="Partial labels for MONAI.")
+    name = "dcl-monai" if Path(sys.argv[0]).stem == "dcl-monai" else "python -m dcl_monai"
+    parser = argparse.ArgumentParser(prog=name, description="Partial labels for MONAI.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, summary in COMMANDS.items():
         module = import_module(f"dcl_monai.cli.{name.replace('-', '_')}")

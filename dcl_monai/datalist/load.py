@@ -115,14 +115,19 @@ def datalist_hash(datalist: Datalist) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def write_datalist(datalist: Datalist, path: str | Path) -> str:
+def write_datalist(datalist: Datalist, path: str | Path, absolute: bool = False) -> str:
     """
     Write a datalist to disk, with class names and with paths relative to the file; return its hash.
 
     The file can be given wherever a datalist is asked for, on another machine too if the data lies at the same place
     beside it.
+
+    Args:
+        datalist: the datalist.
+        path: the file.
+        absolute: write absolute paths instead, for a file that will be moved while the data stays.
     """
-    classes, folder = datalist["classes"], Path(path).resolve().parent
+    classes, folder = datalist["classes"], None if absolute else Path(path).resolve().parent
     digest = datalist_hash(datalist)
     content: dict[str, Any] = {
         "datalist_version": VERSION,
@@ -135,12 +140,13 @@ def write_datalist(datalist: Datalist, path: str | Path) -> str:
     return digest
 
 
-def _named(item: Annotation, classes: Sequence[str], folder: Path) -> dict[str, Any]:
+def _named(item: Annotation, classes: Sequence[str], folder: Path | None) -> dict[str, Any]:
     """An item, or one of its further annotations, as it is written to disk."""
     result: dict[str, Any] = dict(item)
     for key in ("image", "label"):
         if key in result:
-            result[key] = os.path.relpath(os.path.abspath(result[key]), folder)
+            path = os.path.abspath(result[key])
+            result[key] = path if folder is None else os.path.relpath(path, folder)
     for key in ("annotated", "drawn"):
         if key in result:
             result[key] = [classes[e] if isinstance(e, int) else [classes[j] for j in e] for e in result[key]]

@@ -226,8 +226,7 @@ class StageValidation(ValidationHandler):
 
 class SaveNetwork:
     """
-    Write a network's weights at every new best validation, in one step, under the key ``model`` as MONAI's tools want
-    it.
+    Write a network's weights at every new best validation, in one step.
 
     Args:
         network: the network with its conditional bank; the heads of deep supervision stay behind.

@@ -1,10 +1,14 @@
 """The one writer and reader of model files.
 
+A file is a plain state dict, as every MONAI tool loads it. What inference needs to know travels in its entry
+``settings_json``, JSON as bytes. Older files hold ``{"model": state dict, "settings": settings}``.
+
 A file is read as if a stranger had sent it: no code is run, and what does not fit is said in one line.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +24,9 @@ from .dclnet import DCLNet
 
 __all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weights", "save_model"]
 
-SETTINGS = ("classes", "pixdim", "spatial_size", "intensity", "single_parts", "network")
+SETTINGS = "settings_json"
+"""Entry of the state dict that holds the settings."""
+SETTING_NAMES = ("classes", "pixdim", "spatial_size", "intensity", "single_parts", "network")
 """All that training writes beside the weights."""
 LARGEST = 4096
 """No voxel has more mm and no grid has more voxels along an axis."""
@@ -36,7 +42,8 @@ def save_model(state: Mapping[str, torch.Tensor], settings: Mapping[str, Any], p
         settings: what inference needs to know, see :func:`load_model`.
         path: the file.
     """
-    save_atomic({"model": dict(state), "settings": dict(settings)}, path)
+    text = json.dumps(dict(settings)).encode()
+    save_atomic({**state, SETTINGS: torch.frombuffer(bytearray(text), dtype=torch.uint8)}, path)
 
 
 def load_model(path: str | Path) -> dict[str, Any]:
@@ -44,8 +51,8 @@ def load_model(path: str | Path) -> dict[str, Any]:
     Read a model file.
 
     Args:
-        path: file with the weights of a :class:`~dcl_monai.networks.DCLNet` under the key ``model``, as the bundles
-            write it; a plain state dict is taken, too.
+        path: state dict of a :class:`~dcl_monai.networks.DCLNet`, as the bundles write it; an older file has it under
+            the key ``model``.
 
     Returns:
         ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size``, ``intensity``
@@ -61,12 +68,13 @@ def load_model(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{path}: no such model. Train one first, or set --model_file to another.")
     content = load_checked(path, "a model", "copy it again, or use a model that trained well")
     if isinstance(content, Mapping) and "model" not in content:
-        content = {"model": content}
+        content = {"model": content, "settings": _read_settings(content.get(SETTINGS), path)}
     state = content.get("model") if isinstance(content, Mapping) else None
     settings = content.get("settings", {}) if isinstance(content, Mapping) else None
     if not (isinstance(state, Mapping) and state and all(isinstance(v, torch.Tensor) for v in state.values())):
-        raise DataError(f"{path}: holds no weights under the key 'model'. Set --model_file to a model of this project.")
-    return {"model": dict(state), "settings": _checked_settings(settings, path)}
+        raise DataError(f"{path}: holds no weights of a network. Set --model_file to a model of this project.")
+    weights = {name: value for name, value in state.items() if name != SETTINGS}
+    return {"model": weights, "settings": _checked_settings(settings, path)}
 
 
 def check_model(model_file: str | Path) -> None:
@@ -145,8 +153,8 @@ def bank_sizes(network: DCLNet, classes: Sequence[str]) -> dict[str, int]:
 
 
 def _weight_shapes(state: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
-    """Shapes of all but the bank, which is as large as it likes."""
-    return {name: tuple(value.shape) for name, value in state.items() if name not in BANK}
+    """Shapes of all but the bank and the settings, which are as large as they like."""
+    return {name: tuple(value.shape) for name, value in state.items() if name not in (*BANK, SETTINGS)}
 
 
 def _check_bank(state: Mapping[str, torch.Tensor], num_classes: int, path: str | Path) -> None:
@@ -162,13 +170,23 @@ def _check_bank(state: Mapping[str, torch.Tensor], num_classes: int, path: str |
         raise DataError(f"{path}: its conditional bank does not fit together. Make it again: python -m dcl_monai bank.")
 
 
+def _read_settings(packed: Any, path: Path) -> Any:
+    """Unpack the settings of a state dict; none for a model of another program."""
+    if packed is None or (isinstance(packed, torch.Tensor) and packed.numel() == 0):
+        return {}
+    try:
+        return json.loads(bytes(packed.tolist()))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: its settings are damaged ({error}). Copy the file anew.") from error
+
+
 def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
     """Settings are read by a configuration: lists of words and numbers where those are expected."""
     if settings == {}:
         return {}
     if (
         isinstance(settings, Mapping)
-        and set(settings) <= set(SETTINGS)
+        and set(settings) <= set(SETTING_NAMES)
         and _are_names(settings.get("classes"))
         and _are_sizes(settings.get("pixdim"), (int, float))
         and _are_sizes(settings.get("spatial_size"), int)

@@ -3,6 +3,7 @@
 from .fingerprint import Fingerprint, take_fingerprint
 from .overlay import as_json, as_table, check_plan, make_overlay
 from .planner import Plan, make_plan
+from .timing import step_seconds
 
 __all__ = [
     "Fingerprint",
@@ -12,5 +13,6 @@ __all__ = [
     "check_plan",
     "make_overlay",
     "make_plan",
+    "step_seconds",
     "take_fingerprint",
 ]

@@ -102,8 +102,16 @@ def _is_flat(value: Mapping[str, Any]) -> bool:
     return len(json.dumps(value)) < 90
 
 
-def as_table(plan: Plan, fingerprint: Fingerprint, name: str) -> str:
-    """A plan as a table in plain text: what was found, what was decided, and why."""
+def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None = None) -> str:
+    """
+    A plan as a table in plain text: what was found, what was decided, and why.
+
+    Args:
+        plan: the plan.
+        fingerprint: of the data.
+        name: the file that describes the data.
+        bundle: bundle that it is for; default: that of the repository which its overlay suits.
+    """
     topology, dims = plan.topology, plan.dims
     median = np.median(fingerprint.spacings, axis=0)
     steps = len(fingerprint.shapes) * (plan.median_shape[2] if dims == 2 else 1) // plan.batch_size
@@ -118,7 +126,8 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str) -> str:
             f"mean {found['mean']}, std {found['std']}, 0.5% {found['percentile_00_5']}, "
             f"99.5% {found['percentile_99_5']} where a structure is annotated"
         )
-    rows["network"] = f"{dims}D, for {BUNDLES[dims]}" + (" (or bundles/mscmr)" if dims == 2 else "")
+    usual = BUNDLES[dims] + (" (or bundles/mscmr)" if dims == 2 else "")
+    rows["network"] = f"{dims}D, for {bundle or usual}"
     decided = {
         "grid": f"{_size(plan.spacing[:dims])} mm" + (" in plane, slices as they are" if dims == 2 else ""),
         "median size on it": _size(plan.median_shape),

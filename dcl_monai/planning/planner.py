@@ -15,7 +15,7 @@ from dcl_monai.utils import DataError
 
 from .fingerprint import Fingerprint
 from .memory import training_bytes
-from .rules import Topology, features, initial_patch, is_anisotropic, pooling, shrink, target_spacing
+from .rules import Topology, coarsen, features, initial_patch, is_anisotropic, pooling, shrink, target_spacing
 
 __all__ = ["Plan", "make_plan", "planned_dims"]
 
@@ -27,6 +27,13 @@ FEWEST_STAGES = 3
 """DynUNet's least."""
 MOST_HEADS = 2
 """Heads of deep supervision beside the finest: each costs memory at full size, a third would weigh less than 7%."""
+SMALL_IMAGE = {2: 112**2, 3: 64**3}
+"""Voxels of the median image in a small training."""
+SMALL_PATCH = 40**3
+"""Voxels of a patch in a small training of volumes."""
+SMALL_EDGE = 64
+"""Edge of a slice that is not cut further."""
+SMALL_BATCH = {2: 8, 3: 2}
 BANK_SIZE = 16
 """Images per class in the conditional bank, as in the bundles."""
 
@@ -49,6 +56,7 @@ class Plan:
         device: ``"cpu"`` or ``"cuda"``.
         batch_reason: what decided the batch size.
         cut: training images, of which annotated voxels lie outside the patch of a slice.
+        small: whether it is one for CPUs: a coarser grid and a smaller network.
     """
 
     dims: int
@@ -63,14 +71,15 @@ class Plan:
     device: str
     batch_reason: str
     cut: int = 0
+    small: bool = False
 
     @property
     def network(self) -> dict[str, Any]:
         """Arguments of :class:`~dcl_monai.networks.CompNet`, but for the number of classes."""
-        return network_arguments(self.topology)
+        return network_arguments(self.topology, self.small)
 
 
-def network_arguments(topology: Topology) -> dict[str, Any]:
+def network_arguments(topology: Topology, small: bool = False) -> dict[str, Any]:
     """Arguments of :class:`~dcl_monai.networks.CompNet` for a topology, but for the number of classes."""
     dims, stages = len(topology.patch_size), len(topology.strides)
     return {
@@ -81,9 +90,9 @@ def network_arguments(topology: Topology) -> dict[str, Any]:
         "kernel_size": [list(kernel) for kernel in topology.kernels],
         "strides": [list(stride) for stride in topology.strides],
         "upsample_kernel_size": [list(stride) for stride in topology.strides[1:]],
-        "filters": features(stages, dims),
+        "filters": features(stages, dims, small),
         "deep_supervision": True,
-        "deep_supr_num": max(1, min(stages - 3, MOST_HEADS)),
+        "deep_supr_num": 1 if small else max(1, min(stages - 3, MOST_HEADS)),
     }
 
 
@@ -94,7 +103,12 @@ def planned_dims(fingerprint: Fingerprint) -> int:
 
 
 def make_plan(
-    fingerprint: Fingerprint, memory_gb: float, device: str, dims: int | None = None, ct: bool | None = None
+    fingerprint: Fingerprint,
+    memory_gb: float,
+    device: str,
+    dims: int | None = None,
+    ct: bool | None = None,
+    small: bool = False,
 ) -> Plan:
     """
     Plan a training.
@@ -105,12 +119,15 @@ def make_plan(
         device: what trains, ``"cpu"`` or ``"cuda"``.
         dims: 2 or 3; default: :func:`planned_dims`.
         ct: whether grey values are Hounsfield units; default: whether they look like it.
+        small: plan for CPUs, see :class:`Plan`.
 
     Raises:
         DataError: when the images are too small for a U-Net, or the memory for the smallest patch.
     """
     dims = planned_dims(fingerprint) if dims is None else dims
     target = target_spacing(fingerprint.spacings, fingerprint.shapes)
+    if small:
+        target[:dims] = coarsen(target[:dims], usual_extent(fingerprint, dims), SMALL_IMAGE[dims])
     resampled = np.rint(fingerprint.shapes * fingerprint.spacings / target)
     if dims == 2:
         resampled[:, 2] = fingerprint.shapes[:, 2]  # slices stay where they are
@@ -119,7 +136,12 @@ def make_plan(
     # slices are cropped about their middle and not tiled: what is annotated must fit
     needed = 2 * np.ceil(fingerprint.reaches / target)[:, :dims]
     wanted = np.maximum(median[:2], needed.max(axis=0)) if dims == 2 else median
+    if small and dims == 2:
+        wanted = np.maximum(usual_extent(fingerprint, 2) / target[:2], needed.max(axis=0))
+        wanted = np.maximum(wanted, np.minimum(median[:2], SMALL_EDGE))
     topology = pooling(grid, initial_patch(grid, wanted))
+    if small and dims == 3:
+        topology = next((t for t in shrinking(grid, topology, wanted) if fits_small(t)), topology)
     if len(topology.strides) < FEWEST_STAGES:
         raise DataError(
             f"the images have a median size of {_size(list(median))} voxels of {_size(grid)} mm: too small for a U-Net "
@@ -129,7 +151,7 @@ def make_plan(
 
     @cache
     def memory(topology: Topology, batch: int) -> int:
-        arguments = {"num_classes": classes, **network_arguments(topology)}
+        arguments = {"num_classes": classes, **network_arguments(topology, small)}
         return training_bytes(arguments, topology.patch_size, batch, bank, device)
 
     if memory(topology, SMALLEST_BATCH) > budget:
@@ -146,8 +168,10 @@ def make_plan(
     each = memory(topology, SMALLEST_BATCH + 1) - least
     fitting = SMALLEST_BATCH + (budget - least) // each
     covering = round(COVERED * len(fingerprint.shapes) * median.prod() / np.prod(topology.patch_size, dtype=float))
+    if small:  # an epoch has as many steps as the schedule says, however few the images
+        covering = SMALL_BATCH[dims]
     batch = max(SMALLEST_BATCH, min(fitting, covering))
-    limits = {fitting: "limited by memory", covering: f"limited to {COVERED:.0%} of the data"}
+    limits = {fitting: "limited by memory", covering: "small" if small else f"limited to {COVERED:.0%} of the data"}
     return Plan(
         dims=dims,
         spacing=tuple(round(float(length), 5) for length in target),
@@ -161,7 +185,27 @@ def make_plan(
         device=device,
         batch_reason=limits.get(batch, f"the least, though more than {COVERED:.0%} of the data"),
         cut=int((needed > topology.patch_size).any(axis=1).sum()) if dims == 2 else 0,
+        small=small,
     )
+
+
+def usual_extent(fingerprint: Fingerprint, dims: int) -> np.ndarray:
+    """
+    Size in mm of the part of an image that a small training looks at.
+
+    In 2D that is what is annotated and half as much about it, at most the median image; a 3D training cuts patches from
+    whole images.
+    """
+    whole = np.median(fingerprint.shapes * fingerprint.spacings, axis=0)[:dims]
+    if dims == 3:
+        return whole
+    needed = 2 * fingerprint.reaches.max(axis=0)[:dims]
+    return np.maximum(np.minimum(whole, 1.5 * needed), needed) if needed.all() else whole
+
+
+def fits_small(topology: Topology) -> bool:
+    """Whether a patch is small enough for a small training."""
+    return bool(np.prod(topology.patch_size) <= SMALL_PATCH)
 
 
 def shrinking(spacing: Sequence[float], topology: Topology, shape: Sequence[float]) -> list[Topology]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Topology", "features", "initial_patch", "is_anisotropic", "pooling", "shrink", "target_spacing"]
+__all__ = ["Topology", "coarsen", "features", "initial_patch", "is_anisotropic", "pooling", "shrink", "target_spacing"]
 
 ANISOTROPY = 3.0
 """From this ratio on, an axis is a coarse one."""
@@ -19,6 +19,8 @@ SMALLEST = 4
 """Smallest edge of the feature maps at the bottom."""
 FIRST_FEATURES = 32
 MOST_FEATURES = {2: 512, 3: 320}
+SMALL_FEATURES = 16, 96
+"""First and most features of a small network, for CPUs."""
 LARGEST_PATCH = {2: 2048**2, 3: 256**3}
 """Voxels of the patch that the search starts from."""
 
@@ -120,6 +122,25 @@ def shrink(spacing: Sequence[float], topology: Topology, median_shape: Sequence[
     return pooling(spacing, patch)
 
 
-def features(stages: int, dims: int) -> list[int]:
+def coarsen(spacing: np.ndarray, extent: np.ndarray, voxels: int) -> np.ndarray:
+    """
+    A coarser voxel size, by which an image has no more than so many voxels; the finest axes lose first.
+
+    Args:
+        spacing: voxel size per axis.
+        extent: size of the image in mm.
+        voxels: voxels that it may have.
+    """
+    low, high = 0.0, float(extent.max())
+    if np.prod(extent / spacing) <= voxels:
+        return spacing
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if np.prod(extent / np.maximum(spacing, middle)) <= voxels else (middle, high)
+    return np.maximum(spacing, round(high, 3))
+
+
+def features(stages: int, dims: int, small: bool = False) -> list[int]:
     """Feature maps of every stage."""
-    return [min(MOST_FEATURES[dims], FIRST_FEATURES * 2**stage) for stage in range(stages)]
+    first, most = SMALL_FEATURES if small else (FIRST_FEATURES, MOST_FEATURES[dims])
+    return [min(most, first * 2**stage) for stage in range(stages)]

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from monai.bundle import ConfigParser
 
+from dcl_monai.bundle.resources import overlay_folder
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
 
-from .recipes import RECIPES, repository
+from .recipes import RECIPES
 from .runs import RUN_IDS, Run
 from .settings import StudySettings
 
@@ -50,7 +51,7 @@ def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
 def ids_of(run: Run) -> list[str]:
     """Ids that the recipe of a run sets."""
     recipe = RECIPES[run.recipe]
-    files = [repository() / "configs" / overlay for overlay in (*recipe.overlays, *recipe.teacher)]
+    files = [overlay_folder() / overlay for overlay in (*recipe.overlays, *recipe.teacher)]
     return [*recipe.settings, *(name for file in files for name in json.loads(file.read_text(encoding="utf-8")))]
 
 

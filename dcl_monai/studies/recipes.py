@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import dcl_monai
-from dcl_monai.utils import DataError
-
-__all__ = ["RECIPES", "Recipe", "repository"]
+__all__ = ["RECIPES", "Recipe"]
 
 
 @dataclass(frozen=True)
@@ -83,18 +79,3 @@ RECIPES: dict[str, Recipe] = {
     "nnunet_ignore": single_stage("baselines/nnunet_ignore.json"),
     "pseudo": Recipe(("baselines/compatible_ce.json",), teacher=("baselines/compatible_ce.json",), two_stages=False),
 }
-
-
-def repository() -> Path:
-    """
-    The checkout with ``bundles/`` and ``configs/``, which an installation without them lacks.
-
-    Raises:
-        DataError: when there is none.
-    """
-    root = Path(dcl_monai.__file__).resolve().parents[1]
-    if not (root / "configs").is_dir() or not (root / "bundles").is_dir():
-        raise DataError(
-            f"{root}: has no bundles/ and configs/, which studies need: clone the project, pip install -e ."
-        )
-    return root

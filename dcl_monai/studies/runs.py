@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dcl_monai.bundle.resources import bundle_folder, overlay_folder
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.locks import is_locked
 from dcl_monai.utils.tables import read_table
 
-from .recipes import RECIPES, Recipe, repository
+from .recipes import RECIPES, Recipe
 from .settings import StudySettings
 
 __all__ = ["RUN_IDS", "Run", "Step", "make_run", "runs_of"]
@@ -128,11 +130,9 @@ class Run:
         return read_record(self.folder)
 
     def configs(self) -> dict[str, str]:
-        """Hash of every config file of its recipe, by its name within the checkout."""
+        """Hash of every config file of its recipe, by its name within the project."""
         return {
-            str(path.relative_to(repository()) if path.is_relative_to(repository()) else path.name): hashlib.sha256(
-                path.read_bytes()
-            ).hexdigest()
+            portable_name(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in dict.fromkeys(Path(file) for step in self.steps for file in step.files)
         }
 
@@ -207,7 +207,7 @@ def make_run(out: str | Path, settings: StudySettings, recipe: str, seed: int) -
             "relabelling",
             first.folder,
             "relabelling",
-            (*first.files, str(repository() / "configs" / "relabel.json")),
+            (*first.files, str(overlay_folder() / "relabel.json")),
             {**first.settings, "pseudo_dir": as_literal(folder / "pseudo")},
             folder / "pseudo" / "datalist.json",
         )
@@ -215,6 +215,14 @@ def make_run(out: str | Path, settings: StudySettings, recipe: str, seed: int) -
         second = replace(second, settings={**second.settings, "datalist": as_literal(relabel.result)})
         steps = [first, relabel, second]
     return Run(recipe, seed, folder, tuple(steps), settings.bundle_dir)
+
+
+def portable_name(path: Path) -> str:
+    """Name of a config file that is the same on every machine: below ``bundles/`` or ``configs/``, or its own."""
+    for home in (bundle_folder(), overlay_folder()):
+        if path.is_relative_to(home):
+            return str(home.name / path.relative_to(home))
+    return path.name
 
 
 def halves(epochs: tuple[int, int], recipe: str) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -239,7 +247,7 @@ def training(
     folder: Path, name: str, settings: StudySettings, recipe: Recipe, seed: int, epochs: tuple[int, int]
 ) -> Step:
     """The step that trains and tests."""
-    configs = repository() / "configs"
+    configs = overlay_folder()
     stage2 = epochs[1] if recipe.two_stages else 0
     shared: dict[str, Any] = {
         "dataset_dir": settings.dataset_dir and as_literal(settings.dataset_dir),
@@ -313,7 +321,7 @@ def git_state() -> dict[str, str | bool] | None:
     def ask(*words: str) -> str:
         done = subprocess.run(
             ["git", *words],
-            cwd=repository(),
+            cwd=str(files("dcl_monai")),
             capture_output=True,
             text=True,
             check=True,
@@ -322,6 +330,7 @@ def git_state() -> dict[str, str | bool] | None:
         return done.stdout.strip()
 
     try:
+        ask("ls-files", "--error-unmatch", "__init__.py")  # an installed package may lie within some other repository
         return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -10,10 +10,9 @@ from typing import Any
 
 from monai.bundle import ConfigParser
 
+from dcl_monai.bundle.resources import bundle_folder, is_installed, overlay_folder
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
-
-from .recipes import repository
 
 __all__ = ["BUDGETS", "StudySettings", "open_study", "read_divisions", "save_study"]
 
@@ -71,12 +70,12 @@ class StudySettings:
     @property
     def bundle_dir(self) -> Path:
         """Folder of the bundle, on this machine."""
-        return repository() / "bundles" / self.bundle  # an absolute path stays as it is
+        return bundle_folder() / self.bundle  # an absolute path stays as it is
 
     @property
     def overlay_files(self) -> list[Path]:
         """Files of the overlays, on this machine."""
-        return [repository() / "configs" / overlay for overlay in self.overlays]
+        return [overlay_folder() / overlay for overlay in self.overlays]
 
 
 PLACES = ("dataset_dir", "datalist")
@@ -96,11 +95,11 @@ def open_study(out: str | Path, asked: Mapping[str, Any]) -> StudySettings:
     """
     path = Path(out) / NAME
     if not path.exists():
-        return resolve(StudySettings(**{"bundle": "acdc", **asked}))
+        return resolve(StudySettings(**{"bundle": "acdc", **asked}), Path(out))
     stored = read_study(out)
     if any(name in asked for name in PLACES):
         stored = replace(stored, dataset_dir=None, datalist=None)
-    wanted = resolve(replace(stored, **asked))
+    wanted = resolve(replace(stored, **asked), Path(out))
     different = [name for name in asked if name not in PLACES and getattr(wanted, name) != getattr(stored, name)]
     if different:
         name = different[0]
@@ -161,14 +160,14 @@ def read_divisions(outs: Sequence[str | Path]) -> list[StudySettings]:
     return studies
 
 
-def resolve(settings: StudySettings) -> StudySettings:
+def resolve(settings: StudySettings, out: Path) -> StudySettings:
     """Find everything that is named, and write the synthetic data if no other is given."""
-    bundle = portable(settings.bundle, repository() / "bundles")
-    if bundle is None or not (repository() / "bundles" / bundle / "configs" / "train.json").is_file():
+    bundle = portable(settings.bundle, bundle_folder())
+    if bundle is None or not (bundle_folder() / bundle / "configs" / "train.json").is_file():
         raise DataError(f"{settings.bundle}: no bundle (it has no configs/train.json). Choose acdc, mscmr or mmwhs.")
     overlays = []
     for overlay in settings.overlays:
-        found = portable(overlay, repository() / "configs")
+        found = portable(overlay, overlay_folder())
         if found is None:
             raise DataError(f"--overlay {overlay}: no such file, here or in configs/.")
         overlays.append(found)
@@ -177,7 +176,7 @@ def resolve(settings: StudySettings) -> StudySettings:
         if not Path(settings.datalist).is_file():
             raise DataError(f"--datalist {settings.datalist}: no such file.")
         return replace(settings, datalist=str(Path(settings.datalist).resolve()))
-    directory = settings.dataset_dir or synthetic_data(settings.bundle_dir)
+    directory = settings.dataset_dir or synthetic_data(settings.bundle_dir, out)
     if not Path(directory).is_dir():
         raise DataError(f"--dataset_dir {directory}: no such folder.")
     return replace(settings, dataset_dir=str(Path(directory).resolve()))
@@ -191,9 +190,13 @@ def portable(name: str, home: Path) -> str | None:
     return str(inside[0].relative_to(home)) if inside[0].is_relative_to(home) else str(inside[0])
 
 
-def synthetic_data(bundle: Path) -> str:
-    """Write the synthetic data of a bundle, once and before several runs would, and return its folder."""
+def synthetic_data(bundle: Path, out: Path) -> str:
+    """
+    Write the synthetic data of a bundle, once and before several runs would, and return its folder.
+
+    It lies in the bundle, or with the study where the bundle is part of an installed package.
+    """
     parser = ConfigParser()
     parser.read_config(bundle / "configs" / "train.json")
-    parser["bundle_root"] = as_literal(bundle)
+    parser["bundle_root"] = as_literal(out if is_installed(bundle) else bundle)
     return str(parser.get_parsed_content("dataset_dir"))

@@ -14,7 +14,9 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 # as in [tool.importlinter] of pyproject.toml, from top to bottom
 ROOMS = [
     {"cli": "commands"},
-    {"studies": "comparisons", "planning": "network from data", "bundle": "builders, template"},
+    {"studies": "comparisons"},
+    {"bundle": "template, new, verify, verbs"},
+    {"planning": "network from data"},
     {"inferers": "segment a folder", "handlers": "stages, checkpoints"},
     {"engines": "the trainer", "check": "read all data once"},
     {
@@ -61,11 +63,12 @@ def main():
     axes.text(4.3, 9.6, "The rooms: imports go down only", ha="center", fontsize=12, weight="bold")
     axes.text(12.2, 9.6, "The way of a batch", ha="center", fontsize=12, weight="bold")
     used = {name for _, _, rooms in WAY if rooms for name in rooms.split(", ")}
+    pitch = 1.04 * (len(WAY) - 1) / (len(ROOMS) - 1)  # both columns end at the same height
     for k, row in enumerate(ROOMS):
         width = (8.0 - 0.2 * (len(row) - 1)) / len(row)
         for j, (name, text) in enumerate(row.items()):
             colour = ON_THE_WAY if name in used else FILL
-            box(axes, 0.3 + j * (width + 0.2), 8.35 - k * 1.04, width, 0.74, name, text, colour)
+            box(axes, 0.3 + j * (width + 0.2), 8.35 - k * pitch, width, 0.85 * pitch, name, text, colour)
     for k, (title, text, rooms) in enumerate(WAY):
         y = 8.35 - k * 1.04
         box(axes, 10.4, y, 3.6, 0.74, title, text, ON_THE_WAY)

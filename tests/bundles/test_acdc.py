@@ -90,7 +90,7 @@ class TestTraining:
 
     def test_model_carries_weights_and_bank(self, trained):
         output, _ = trained
-        state = torch.load(output / "model.pt", weights_only=True)["model"]
+        state = torch.load(output / "model.pt", weights_only=True)
         assert state["bank.images"].shape == (4, 3, 1, 40, 40)
         assert state["bank.valid"].all()
         assert "single_parts" in torch.load(output / "model.pt", weights_only=True)["settings"]
@@ -236,8 +236,6 @@ class TestBundle:
             "bundles/acdc/configs/metadata.json",
             "--config_file",
             "bundles/acdc/configs/inference.json",
-            "--key_in_ckpt",
-            "model",
             "--model_file",  # brings its network's settings along
             str(output / "model.pt"),
         ]
@@ -247,7 +245,7 @@ class TestBundle:
         parser.read_config("bundles/acdc/configs/inference.json")
         parser.update({"model_file": str(output / "model.pt")})
         network = parser.get_parsed_content("network_def").eval()
-        network.load_state_dict(torch.load(output / "model.pt", weights_only=True)["model"])
+        network.load_state_dict(torch.load(output / "model.pt", weights_only=True))
         # in a process that never heard of dcl_monai
         inputs = {str(size): torch.randn(2, 1, *size) for size in ((40, 40), (53, 37), (112, 112))}
         torch.save(inputs, tmp_path / "inputs.pt")

@@ -105,7 +105,7 @@ def test_three_dimensional_decathlon_with_one_class_per_case(write_nifti, tmp_pa
     log = train(tmp_path / "out", small, partial, pixdim=[1, 1, -1], spatial_size=[24, 24, -1])
     assert [set(row) for row in table(tmp_path / "out")], log[-3000:]
     assert all(row["Anterior"] and row["Posterior"] for row in table(tmp_path / "out"))
-    assert torch.load(tmp_path / "out/model.pt", weights_only=True)["model"]["bank.images"].shape[0] == 3
+    assert torch.load(tmp_path / "out/model.pt", weights_only=True)["bank.images"].shape[0] == 3
 
 
 def test_scribbles_with_a_background_stroke(synthetic_acdc, tmp_path, small_settings):

@@ -79,7 +79,7 @@ def test_training(trained, bundle):
     assert (trained[bundle] / "overlays.png").exists()
     history = (trained[bundle] / "history.csv").read_text(encoding="utf-8").splitlines()
     assert len(history) == 3
-    state = torch.load(trained[bundle] / "model.pt", weights_only=True)["model"]
+    state = torch.load(trained[bundle] / "model.pt", weights_only=True)
     assert state["bank.valid"].shape == (len(CLASSES[bundle]), 2)  # with background, without the whole heart
 
 
@@ -139,11 +139,10 @@ def test_ckpt_export_equals_the_python_model(trained, bundle, tmp_path, monkeypa
         ckpt_file=str(model),
         meta_file=f"bundles/{bundle}/configs/metadata.json",
         config_file=f"bundles/{bundle}/configs/inference.json",
-        key_in_ckpt="model",
         model_file=str(model),  # brings its network's settings along
     )
     network = inference_config(bundle, model_file=str(model)).get_parsed_content("network_def").eval()
-    network.load_state_dict(torch.load(model, weights_only=True)["model"])
+    network.load_state_dict(torch.load(model, weights_only=True))
     scripted = torch.jit.load(exported).eval()
     sizes = [(40, 40), (53, 37)] if bundle == "mscmr" else [(16, 16, 16), (21, 17, 19)]
     with torch.no_grad():

@@ -157,7 +157,7 @@ def test_results_are_those_of_one_process(trained, data, tmp_path, monkeypatch):
     parser.update({"validate#dataset#data": "$@data['validation'][:1]", "test#dataset#data": "$@data['test'][:3]"})
     parser.update({"validate#evaluator#val_handlers": []})
     network = parser.get_parsed_content("network")
-    network.load_state_dict(torch.load(output / "model.pt", weights_only=True)["model"])
+    network.load_state_dict(torch.load(output / "model.pt", weights_only=True))
     parser.get_parsed_content("test#evaluator").run()
     assert (tmp_path / "test_dice.csv").read_text() == (output / "test_dice.csv").read_text()
     assert (output / "test_dice.csv").read_text().count("\n") == 4

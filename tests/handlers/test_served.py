@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from ignite.engine import Engine
@@ -25,8 +27,8 @@ def test_replaces_the_model_and_keeps_the_one_before(tmp_path):
     network = nn.Linear(2, 2)
     run(network, path)
     saved = torch.load(path, weights_only=True)
-    assert saved["settings"] == SETTINGS
-    assert torch.equal(saved["model"]["weight"], network.weight)
+    assert json.loads(bytes(saved["settings_json"].tolist())) == SETTINGS
+    assert torch.equal(saved["weight"], network.weight)
     (previous,) = (tmp_path / "previous").iterdir()
     assert previous.read_bytes() == b"before"
     assert [file.name for file in tmp_path.glob("*.pt")] == ["model.pt"]  # Label would offer others to its clients

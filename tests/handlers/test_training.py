@@ -135,5 +135,5 @@ def test_save_network_at_a_new_best(tmp_path):
         SaveNetwork(network, str(path)).attach(engine)
         engine.run([0])
         state = torch.load(path, weights_only=True)
-        assert state["model"]["compnet.backbone.weight"].item() == pytest.approx(saved)
+        assert state["compnet.backbone.weight"].item() == pytest.approx(saved)
     assert [p.name for p in path.parent.iterdir()] == ["model.pt"]

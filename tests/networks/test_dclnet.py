@@ -112,9 +112,13 @@ def test_shift_shows_whether_conditions_are_used():
             assert torch.allclose(net(image()), own) != used
 
 
-def test_empty_bank():
-    with pytest.raises(RuntimeError, match="bank is empty"):
-        make(filled=False)(image())
+def test_empty_bank_gives_blank_conditions_and_a_warning():
+    net = make(filled=False)
+    blank = torch.zeros(len(image()), net.num_classes, *image().shape[2:])
+    with pytest.warns(UserWarning, match="bank is empty"):
+        found = net(image())
+    split = net.compnet(image(), blank, blank).softmax(1)
+    torch.testing.assert_close(found, split[:, : net.num_classes] + split[:, net.num_classes :])
 
 
 def test_unconditional_needs_no_bank():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,6 +47,43 @@ def test_equal_weights_give_equal_files(conditional_model, tmp_path):
         hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("one.pt", "folder/other.pt", "again.pt")
     }
     assert len(digests) == 1
+
+
+class TestFlat:
+    """What is written today: a plain state dict, with the settings as one more tensor."""
+
+    @pytest.fixture
+    def flat(self, tmp_path, conditional_model) -> Path:
+        content = load_model(conditional_model)
+        save_model(content["model"], content["settings"], tmp_path / "flat.pt")
+        return tmp_path / "flat.pt"
+
+    def test_is_the_same_model(self, flat, conditional_model):
+        old, new = load_model(conditional_model), load_model(flat)
+        assert old["settings"] == new["settings"]
+        assert old["model"].keys() == new["model"].keys()
+        assert all(torch.equal(value, new["model"][name]) for name, value in old["model"].items())
+
+    def test_loads_strictly_and_travels_on(self, flat, tmp_path):
+        """Into MONAI's tools and out of them: TorchScript keeps the settings, too."""
+        state = torch.load(flat, weights_only=True)
+        net = network().eval()
+        net.load_state_dict(state)
+        assert json.loads(bytes(net.settings_json.tolist())) == load_model(flat)["settings"]
+        torch.jit.script(net).save(tmp_path / "model.ts")
+        scripted = torch.jit.load(tmp_path / "model.ts").state_dict()
+        assert torch.equal(scripted["settings_json"], state["settings_json"])
+
+    def test_an_older_state_dict_loads_strictly(self, conditional_net):
+        state = conditional_net.state_dict()
+        del state["settings_json"]
+        network().load_state_dict(state)
+
+    @pytest.mark.parametrize("packed", [[1, 2, 3], [255, 254], list(b"[1]"), list(b'{"classes": 3}')])
+    def test_damaged_settings(self, flat, packed):
+        state = torch.load(flat, weights_only=True)
+        torch.save(state | {"settings_json": torch.tensor(packed, dtype=torch.uint8)}, flat)
+        TestDamaged().refused(flat, "settings are damaged")
 
 
 def test_plain_state_dict(tmp_path, conditional_net):

@@ -18,7 +18,7 @@ import torch
 from monai.bundle import ConfigParser, ckpt_export
 from scipy.ndimage import gaussian_filter
 
-from dcl_monai.networks import DCLNet
+from dcl_monai.networks import DCLNet, save_model
 
 ROOT = Path(__file__).parents[2]
 OF_THE_USER = shutil.ignore_patterns("data", "output", "*.pt", "*.ts", "*.onnx")
@@ -114,7 +114,7 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
         spread_classes(net, small["last"], images[:, 0])
         settings = {"classes": classes, "network": net.compnet.settings}
         settings |= {key: small[key] for key in ("pixdim", "spatial_size")}
-        torch.save({"model": net.state_dict(), "settings": settings}, folder / "models" / "model.pt")
+        save_model(net.state_dict(), settings, folder / "models" / "model.pt")
         export_torchscript(folder)
         return folder
 
@@ -131,7 +131,6 @@ def export_torchscript(bundle: Path) -> None:
             ckpt_file="models/model.pt",
             meta_file="configs/metadata.json",
             config_file="configs/inference.json",
-            key_in_ckpt="model",
         )
 
 

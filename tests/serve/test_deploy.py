@@ -335,7 +335,7 @@ class TestModels:
         with zipfile.ZipFile(model["packed"], "a", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model/extra/zeros", bytes(2**26 + 1))
         weights = torch.load(folders["stale"] / "models" / "model.pt", weights_only=True)
-        weights["model"]["compnet.backbone.final_conv.bias"] += 1
+        weights["compnet.backbone.final_conv.bias"] += 1
         torch.save(weights, folders["stale"] / "models" / "model.pt")
         torn = folders["torn"] / "models" / "model.pt"
         torn.write_bytes(torn.read_bytes()[:-5000])

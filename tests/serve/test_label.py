@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 
-from dcl_monai.networks import CompNet, DCLNet
+from dcl_monai.networks import CompNet, DCLNet, load_model
 from dcl_monai.synthetic import write_synthetic_acdc, write_synthetic_mmwhs
 
 ROOT = Path(__file__).parents[2]
@@ -318,7 +318,7 @@ def test_training_from_two_partial_labels(server, acdc, tmp_path):
     # a model that has just begun and one image: nobody drew it, so it may wander (docs/how-to/serve.md has four images)
     assert now["MYO"] > then["MYO"] - 0.2, (then, now)
 
-    old, new = (torch.load(file, weights_only=True) for file in (acdc[0] / "models" / "model.pt", server.model))
+    old, new = (load_model(file) for file in (acdc[0] / "models" / "model.pt", server.model))
     assert old["settings"] == new["settings"]
     assert old["model"].keys() == new["model"].keys()
     for name, value in old["model"].items():

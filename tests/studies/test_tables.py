@@ -7,8 +7,9 @@ import json
 import pytest
 from monai.bundle import ConfigParser
 
+from dcl_monai.bundle.resources import bundle_folder, overlay_folder
 from dcl_monai.studies.paper import PAPER, PAPER_PLACES, paper_scores
-from dcl_monai.studies.recipes import RECIPES, repository
+from dcl_monai.studies.recipes import RECIPES
 from dcl_monai.studies.runs import RUN_IDS, halves, make_run
 from dcl_monai.studies.settings import BUDGETS, StudySettings
 from dcl_monai.studies.tables import STUDIES, recipes_of
@@ -35,8 +36,8 @@ def test_every_recipe_is_shown():
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipe_parses(bundle, recipe):
     """The files exist and merge, and every id that a recipe changes is one that the bundle has."""
-    configs = repository() / "configs"
-    train = repository() / "bundles" / bundle / "configs" / "train.json"
+    configs = overlay_folder()
+    train = bundle_folder() / bundle / "configs" / "train.json"
     content = RECIPES[recipe]
     plain = ConfigParser()
     plain.read_config(train)
@@ -55,7 +56,7 @@ def test_recipe_parses(bundle, recipe):
 def test_ids_that_every_run_sets_exist(bundle):
     """MONAI silently accepts a misspelt id."""
     parser = ConfigParser()
-    parser.read_config(repository() / "bundles" / bundle / "configs" / "train.json")
+    parser.read_config(bundle_folder() / bundle / "configs" / "train.json")
     ids = {"dataset_dir", "output_dir", "model_file", "seed", "split_seed", "fold", "split", "resume", "test_details"}
     assert ids | {"stage1_epochs", "stage2_epochs", "iterations_per_epoch", "val_interval"} <= set(parser.get())
     assert "source" in parser["datalist"]

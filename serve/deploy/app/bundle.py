@@ -17,7 +17,7 @@ __all__ = ["Bundle", "open_bundle"]
 
 EXPORT = (
     "python -m monai.bundle ckpt_export network_def --filepath models/model.ts --ckpt_file models/model.pt "
-    "--meta_file configs/metadata.json --config_file configs/inference.json --key_in_ckpt model"
+    "--meta_file configs/metadata.json --config_file configs/inference.json"
 )
 CONFIGURED = ("classes", "pixdim", "spatial_size", "single_parts", "model_file")
 """What the configuration decides, by the model file where that is."""
@@ -138,7 +138,8 @@ def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, A
         weights = torch.load(source, map_location="cpu", weights_only=True)
         weights = weights.get("model", weights)
         # model.pt has more: the heads of deep supervision, which are not exported
-        different = [name for name in state if name not in weights or not torch.equal(state[name], weights[name])]
+        names = [name for name in state if name != "settings_json"]  # which an older model.pt keeps elsewhere
+        different = [name for name in names if name not in weights or not torch.equal(state[name], weights[name])]
         if different:
             raise DataError(
                 f"{model}: is not made from {source.resolve()} ({different[0]} differs), whose classes and grid would "

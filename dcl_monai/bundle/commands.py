@@ -1,0 +1,193 @@
+"""What people do with a bundle, as verbs: each is one command of ``python -m monai.bundle``, which it prints."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from monai.bundle import ConfigParser
+
+from dcl_monai.utils import DataError
+
+from .command_line import check_ids, options
+from .resources import overlay_folder
+
+__all__ = ["command_of", "evaluate", "export", "predict", "run_command", "train"]
+
+VERBS = {
+    "train": ("run", "training"),
+    "evaluate": ("run", "evaluating"),
+    "predict": ("run", "run"),
+    "export": ("ckpt_export", "network_def"),
+}
+CONFIGS = {"train": ("train",), "evaluate": ("train", "evaluate"), "predict": ("inference",), "export": ("inference",)}
+
+
+def command_of(verb: str, bundle: str | Path, words: Sequence[str] = (), overlays: Sequence[str] = ()) -> list[str]:
+    """
+    The command behind a verb.
+
+    Args:
+        verb: ``train``, ``evaluate``, ``predict`` or ``export``.
+        bundle: folder of the bundle.
+        words: further options, ids of its configuration such as ``--batch_size 4``.
+        overlays: config files that are merged over the bundle's; a name such as ``losses/ce.json`` is one of this
+            project's.
+
+    Raises:
+        DataError: when the folder is no bundle, a model is missing, or an option does not exist.
+    """
+    folder = Path(bundle)
+    files = [folder / "configs" / f"{name}.json" for name in CONFIGS[verb]]
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"{folder}: is no bundle, configs/{file.name} is missing. Make one: dcl-monai new.")
+    files += [find_overlay(name) for name in overlays]
+    check_words(words, files)
+    given = options(words)
+    model = Path(str(given.get("model_file", folder / "models" / "model.pt")))
+    if verb != "train" and not model.is_file():
+        raise DataError(f"{model}: no such model. Train one first: dcl-monai train {shlex.quote(str(folder))}")
+    command = [sys.executable, "-m", "monai.bundle", *VERBS[verb]]
+    if verb == "export":
+        exported = {"filepath": folder / "models" / "model.ts", "ckpt_file": model, "bundle_root": folder}
+        exported |= {"meta_file": folder / "configs" / "metadata.json"}
+        for name, path in exported.items():
+            command += [] if name in given else [f"--{name}", str(path)]
+    names = [str(file) for file in files]
+    return [*command, "--config_file", names[0] if len(names) == 1 else json.dumps(names), *words]
+
+
+def find_overlay(name: str) -> Path:
+    """The file of an overlay, here or among those of this project."""
+    for path in (Path(name), overlay_folder() / name):
+        if path.is_file():
+            return path
+    raise DataError(f"--overlay {name}: no such file, here or in {overlay_folder()}.")
+
+
+def check_words(words: Sequence[str], files: Sequence[Path]) -> None:
+    """Refuse options that are no ids of the configuration, with a suggestion."""
+    if words and not words[0].startswith("-"):
+        raise DataError(f"{words[0]}: what is this? Options are ids of the configuration: --batch_size 4.")
+    config = ConfigParser.load_config_files([str(file) for file in files])
+    check_ids([name for name in options(words) if name not in EXPORT], config, files[0].name)
+
+
+EXPORT = ("filepath", "ckpt_file", "use_trace", "input_shape", "converter_kwargs")
+"""Options of MONAI's export that are no ids."""
+
+
+def run_command(command: Sequence[str]) -> int:
+    """Print a command, run it, and return its exit code."""
+    print("$", shlex.join(["python", *command[1:]]), flush=True)
+    return subprocess.run(command).returncode
+
+
+def as_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as options of the command line."""
+    return [
+        word
+        for name, value in settings.items()
+        for word in (f"--{name}", str(value) if isinstance(value, (str, Path)) else json.dumps(value))
+    ]
+
+
+def run_verb(verb: str, bundle: str | Path, settings: Mapping[str, Any], overlays: Sequence[str] = ()) -> None:
+    """Run a verb from Python."""
+    code = run_command(command_of(verb, bundle, as_words(settings), overlays))
+    if code:
+        raise DataError(f"{bundle}: {verb} failed with exit code {code}; its output above says why.")
+
+
+def train(bundle: str | Path, overlays: Sequence[str] = (), **settings: Any) -> Path:
+    """
+    Train a bundle.
+
+    Args:
+        bundle: folder of a bundle; or a YAML file that describes data, whose bundle is the folder of that name beside
+            it and is made if there is none.
+        overlays: see :func:`command_of`.
+        **settings: ids of the configuration, such as ``stage1_epochs=4``.
+
+    Returns:
+        the folder of the bundle; its model is ``models/model.pt``.
+    """
+    folder = Path(bundle)
+    if folder.is_file():
+        from .new import new_bundle
+
+        source, folder = folder, folder.with_suffix("")
+        if not (folder / "configs" / "train.json").is_file():
+            new_bundle(source, folder)
+    run_verb("train", folder, settings, overlays)
+    return folder
+
+
+def evaluate(bundle: str | Path, **settings: Any) -> None:
+    """
+    Test the model of a bundle.
+
+    Args:
+        bundle: folder of the bundle.
+        **settings: ids of the configuration.
+    """
+    run_verb("evaluate", bundle, settings)
+
+
+def export(bundle: str | Path, **settings: Any) -> None:
+    """
+    Write the model of a bundle as TorchScript, ``models/model.ts``.
+
+    Args:
+        bundle: folder of the bundle.
+        **settings: ids of the configuration.
+    """
+    run_verb("export", bundle, settings)
+
+
+def predict(
+    bundle: str | Path,
+    images: str | Path | np.ndarray,
+    output: str | Path | None = None,
+    spacing: Sequence[float] = (1.0, 1.0, 1.0),
+    **settings: Any,
+) -> np.ndarray | Path:
+    """
+    Segment images.
+
+    Args:
+        bundle: folder of a bundle with a model.
+        images: a folder of NIfTI files, one file, or an array (H, W, D).
+        output: folder of the outputs; needed for a folder.
+        spacing: voxel size of an array in mm.
+        **settings: ids of the configuration, such as ``num_sets=4``.
+
+    Returns:
+        for a folder that of the outputs, else the class indices of the image as an array.
+    """
+    if isinstance(images, np.ndarray):
+        with tempfile.TemporaryDirectory() as name:
+            file = Path(name) / "image.nii.gz"
+            nib.save(nib.Nifti1Image(images.astype(np.float32), np.diag([*spacing, 1.0])), file)
+            return predict(bundle, file, output, **settings)
+    images = Path(images)
+    if images.is_dir():
+        if output is None:
+            raise DataError(f"{images}: is a folder. Give a folder for the outputs, too.")
+        run_verb("predict", bundle, {"dataset_dir": images, "output_dir": output, **settings})
+        return Path(output)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(output or name)
+        paths = {"dataset_dir": images.parent, "pattern": images.name, "exclude": [], "output_dir": folder}
+        run_verb("predict", bundle, {**paths, "contact_sheet": False, **settings})
+        stem, _, ending = images.name.rpartition(".nii")
+        return np.asarray(nib.nifti1.load(folder / f"{stem}_seg.nii{ending}").dataobj)

@@ -1,0 +1,68 @@
+"""How long a training step takes on this machine, measured on a few."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from dcl_monai.engines.trainer import total
+from dcl_monai.losses import ConditionalCompatibleLoss, DeepSupervision
+from dcl_monai.networks import CompNet
+
+from .memory import make_batch, step
+
+__all__ = ["step_seconds"]
+
+LOADING = 1.3
+"""A step of a real training over one of a prepared batch: augmentation, and what DualNet fills in. Two cores."""
+
+
+def step_seconds(
+    network: Mapping[str, Any], patch_size: Sequence[int], batch_size: int, device: str, steps: int = 2
+) -> tuple[float, float]:
+    """
+    Measure a step of stage 1 and a step of stage 2.
+
+    Args:
+        network: arguments of :class:`~dcl_monai.networks.CompNet`.
+        patch_size: size of an image or patch.
+        batch_size: items per step.
+        device: ``"cpu"`` or ``"cuda"``.
+        steps: steps that are measured, after one that is not.
+
+    Returns:
+        seconds per step of either stage.
+    """
+    primnet = CompNet(**network).to(device)
+    dualnet = copy.deepcopy(primnet).eval().requires_grad_(False)
+    criterion = DeepSupervision(ConditionalCompatibleLoss(primnet.num_classes, "ce", region_weight=1.0)).to(device)
+    with torch.device(device):
+        batch = make_batch(primnet.num_classes, patch_size, batch_size)
+
+    def first() -> None:
+        logits = primnet(batch["image"], batch["cond_image"], batch["cond_mask"])
+        terms = criterion.terms(logits, batch["label"], batch["cond_mask"], batch["cond_known"])
+        total(terms).backward()
+
+    def second() -> None:
+        step(primnet, dualnet, batch)
+
+    seconds = []
+    for run in (first, second):
+        with torch.autocast(device, enabled=device == "cuda"):
+            run()
+            start = _now(device)
+            for _ in range(steps):
+                run()
+        seconds.append(LOADING * (_now(device) - start) / steps)
+    return seconds[0], seconds[1]
+
+
+def _now(device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
