@@ -28,7 +28,9 @@ from monai.transforms import LoadImage, MapTransform
 
 from dcl_monai.utils import DataError
 
-__all__ = ["StoredAnnotationD", "StoredAnnotationDict", "StoredAnnotationd", "stored_annotation"]
+from .load import same_geometry
+
+__all__ = ["StoredAnnotationD", "StoredAnnotationDict", "StoredAnnotationd", "check_annotation", "stored_annotation"]
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +79,35 @@ def stored_annotation(label: str | Path, classes: Sequence[str]) -> dict[str, An
         DataError: as :class:`StoredAnnotationd` does.
     """
     path = Path(label)
-    note = _note(path)
+    return _annotation(path, _note(path), classes)
+
+
+def check_annotation(label: str | Path, note: Mapping[str, Any], classes: Sequence[str], image: str | Path) -> None:
+    """
+    Refuse a label that no training could read, before it is stored.
+
+    Args:
+        label: label file.
+        note: what the client sent with it.
+        classes: class names of the model, background first.
+        image: image file that the label belongs to.
+
+    Raises:
+        DataError: as :class:`StoredAnnotationd` and :class:`~dcl_monai.transforms.LoadCandidatesd` do.
+    """
+    path = Path(label)
+    _annotation(path, note, classes)
+    load = LoadImage(image_only=True, ensure_channel_first=True)
+    drawn = load(path)
+    if len(drawn) > 1:
+        raise DataError(f"{path}: has {len(drawn)} channels, but a label has one value per voxel. Save one map.")
+    problem = same_geometry(load(image), drawn)
+    if problem:
+        raise DataError(f"{path}: {problem}")
+
+
+def _annotation(path: Path, note: Mapping[str, Any], classes: Sequence[str]) -> dict[str, Any]:
+    """What a label says, by its file and its note."""
     found = _values(path)
     listed = note.get("label_info")
     values = {j: j for j in range(len(classes))} if listed is None else _listed_values(listed, found, classes, path)
