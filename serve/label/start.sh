@@ -24,7 +24,7 @@ fail() {
     exit 1
 }
 
-bundle='' studies='' port=8000 workspace=$here/../.label fresh=() training=()
+bundle='' studies='' port=8000 workspace=$here/../.label options=()
 while (($#)); do
     case $1 in
         --bundle | --studies | --port | --workspace)
@@ -32,12 +32,8 @@ while (($#)); do
             printf -v "${1#--}" '%s' "$2"
             shift 2
             ;;
-        --fresh)
-            fresh=(--fresh)
-            shift
-            ;;
-        --no-training)
-            training=(--conf skip_trainers true)
+        --fresh | --no-training)
+            options+=("$1")
             shift
             ;;
         -h | --help)
@@ -59,19 +55,11 @@ unset PYTHONHOME TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD
 for name in $(compgen -e MONAI_); do unset "$name"; done
 export PYTHONPATH=$here PYTHONNOUSERSITE=1 TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
 
-mkdir -p "$workspace"
-workspace=$(cd "$workspace" && pwd)
-"$python" "$here/prepare.py" --bundle "$bundle" --studies "$studies" --workspace "$workspace" --port "$port" \
-    ${fresh[@]+"${fresh[@]}"}
-studies=$(cd "$studies" && pwd -P)
-name=$(basename "$(cd "$bundle" && pwd -P)")
-
 # Only what is needed: no sessions, batches or scores, no downloads, images and labels of three formats.
 export MONAI_LABEL_SESSIONS=false MONAI_LABEL_TASKS_BATCH_INFER=false MONAI_LABEL_TASKS_SCORING=false
 export MONAI_LABEL_TRACKING_ENABLED=false MONAI_LABEL_DATASTORE_FILE_EXT='["*.nii.gz", "*.nii", "*.nrrd"]'
-export TMPDIR=$workspace/tmp
-cd "$workspace/run" # Label takes files of its working directory for images: here are none
-echo "MONAI Label: http://127.0.0.1:$port (this machine alone), model $name; stop it with Ctrl-C"
-exec "$python" -m monailabel.main start_server --app "$workspace/app" --studies "$studies" \
-    --conf models "$name" --conf zoo_source local --conf sam2 false ${training[@]+"${training[@]}"} \
-    --host 127.0.0.1 --port "$port" --uvicorn_app guarded:app
+mkdir -p "$workspace/tmp"
+TMPDIR=$(cd "$workspace/tmp" && pwd)
+export TMPDIR
+exec "$python" "$here/server.py" --bundle "$bundle" --studies "$studies" --workspace "$workspace" --port "$port" \
+    ${options[@]+"${options[@]}"}
