@@ -7,6 +7,7 @@ usage() {
     cat <<TEXT
 Usage: bash serve/label/start.sh --bundle bundles/acdc --studies DIR [--port 8000] [--workspace DIR] [--fresh]
                                  [--no-training]
+       bash serve/label/start.sh --approve [--workspace DIR]
 
   --bundle       folder of a bundle with a trained models/model.pt
   --studies      folder of NIfTI images, one file per image; labels are stored in its folder "labels"
@@ -14,6 +15,7 @@ Usage: bash serve/label/start.sh --bundle bundles/acdc --studies DIR [--port 800
   --workspace    folder of the served copy, of logs and temporary files (default: serve/.label)
   --fresh        serve the bundle's model again, instead of the copy that was trained on this server
   --no-training  segment and store labels, but do not train
+  --approve      serve the last trained model that was not taken by itself, since it was worse on some labels
 
 The environment is made at the first start, in \$DCL_LABEL_ENV (default: serve/.venv-label), by serve/label/install.sh.
 TEXT
@@ -24,7 +26,7 @@ fail() {
     exit 1
 }
 
-bundle='' studies='' port=8000 workspace=$here/../.label options=()
+bundle='' studies='' port=8000 workspace=$here/../.label approve=no options=()
 while (($#)); do
     case $1 in
         --bundle | --studies | --port | --workspace)
@@ -36,6 +38,10 @@ while (($#)); do
             options+=("$1")
             shift
             ;;
+        --approve)
+            approve=yes
+            shift
+            ;;
         -h | --help)
             usage
             exit
@@ -43,7 +49,7 @@ while (($#)); do
         *) fail "$1: unknown option. Try --help." ;;
     esac
 done
-[[ -n $bundle && -n $studies ]] || fail "--bundle and --studies are needed. Try --help."
+[[ $approve == yes || (-n $bundle && -n $studies) ]] || fail "--bundle and --studies are needed. Try --help."
 [[ $port =~ ^[0-9]+$ ]] || fail "--port $port: is no number."
 
 environment=${DCL_LABEL_ENV:-$here/../.venv-label}
@@ -54,6 +60,8 @@ python=$environment/bin/python
 unset PYTHONHOME TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD
 for name in $(compgen -e MONAI_); do unset "$name"; done
 export PYTHONPATH=$here PYTHONNOUSERSITE=1 TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
+
+[[ $approve == no ]] || exec "$python" "$here/approve.py" --workspace "$workspace"
 
 # Only what is needed: no sessions, batches or scores, no downloads, images and labels of three formats.
 export MONAI_LABEL_SESSIONS=false MONAI_LABEL_TASKS_BATCH_INFER=false MONAI_LABEL_TASKS_SCORING=false
