@@ -29,9 +29,9 @@ from monai.transforms import MapTransform
 from dcl_monai.datalist.items import Annotation
 from dcl_monai.utils import DataError
 
-from .files import read_label
+from .files import geometry_mistakes, read_image, read_label
 
-__all__ = ["StoredAnnotationD", "StoredAnnotationDict", "StoredAnnotationd", "stored_annotation"]
+__all__ = ["StoredAnnotationD", "StoredAnnotationDict", "StoredAnnotationd", "check_annotation", "stored_annotation"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,30 @@ def stored_annotation(label: str | Path, classes: Sequence[str]) -> Annotation:
         DataError: as :class:`StoredAnnotationd` does.
     """
     path = Path(label)
-    note = _note(path)
+    return _annotation(path, _note(path), classes)
+
+
+def check_annotation(label: str | Path, note: Mapping[str, Any], classes: Sequence[str], image: str | Path) -> None:
+    """
+    Refuse a label that no training could read, before it is stored.
+
+    Args:
+        label: label file.
+        note: what the client sent with it.
+        classes: class names of the model, background first.
+        image: image file that the label belongs to.
+
+    Raises:
+        DataError: as :class:`StoredAnnotationd` and :class:`~dcl_monai.transforms.LoadCandidatesd` do.
+    """
+    path = Path(label)
+    _annotation(path, note, classes)
+    for mistake in geometry_mistakes(str(path), read_label(str(path)), read_image(str(image))):
+        raise DataError(mistake.message)
+
+
+def _annotation(path: Path, note: Mapping[str, Any], classes: Sequence[str]) -> Annotation:
+    """What a label says, by its file and its note."""
     found = _values(path)
     listed = note.get("label_info")
     values = {j: j for j in range(len(classes))} if listed is None else _listed_values(listed, found, classes, path)

@@ -1,39 +1,50 @@
 """
-A guard before MONAI Label: an ASGI application that lets through what an annotator's client needs, and nothing else.
+A guard before MONAI Label: a Starlette application with the few requests that an annotator's client needs.
 
 MONAI Label trusts whoever reaches it. It has no login, answers every web page (CORS ``*``), takes paths of the server
 where it expects the name of an image (in the address and again in ``params``), writes uploads where their names lead,
-and hands out the model, in which the conditional bank holds patient images. Behind this guard
+and hands out the model, in which the conditional bank holds patient images. Its own application is not served. Behind
+this guard
 
 - only this machine reaches the server: other clients, hosts and every request of a web page are refused;
 - an image is a file of the studies folder, named without its ending; a link that leads out of the folder is refused;
 - settings of a request that are not listed here are dropped before Label sees them, which would take more of them for
   paths, and ``device`` for Python code;
-- every other endpoint is closed: models, sessions, logs, proxies, batches, deletion of images and labels.
+- every other endpoint is closed: models, sessions, logs, proxies, batches, deletion of images and labels;
+- Label works in threads, so that a long inference keeps nobody waiting who asks for something else;
+- answers hold no path of the server, and every request is noted in the access log.
 
-Each request is taken apart and written again from what was understood, so that Label cannot read it otherwise.
-
-Standard library alone: see ``tests/serve/test_guard.py``.
+It needs Starlette alone, not MONAI Label: see ``tests/serve/test_guard.py``.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import binascii
 import ipaddress
 import json
+import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from email.parser import HeaderParser
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from typing import Any, Protocol
 
-__all__ = ["EXTENSIONS", "Guard"]
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
-Scope = dict[str, Any]
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+__all__ = ["EXTENSIONS", "Guard", "Label", "Limits", "Refused", "without_paths"]
 
 EXTENSIONS = (".nii.gz", ".nii", ".nrrd")
 """Endings of images and labels."""
@@ -41,9 +52,13 @@ HOSTS = ("127.0.0.1", "localhost", "[::1]")
 """Names by which a client may call the server; any other was put there by somebody else (DNS rebinding)."""
 DEVICE = re.compile(r"[\w ()./:-]{1,80}")
 """Label names GPUs by product. It puts what it gets into MONAI's configuration, where a ``$`` begins Python code."""
-REQUEST_LIMIT = 2**20
-UPLOAD_LIMIT = 2**29
-BOUNDARY = b"dcl-monai-label-guard-6c1f0e"
+TAG = re.compile("final|original")
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+PATH = re.compile(r"(?<![\w./:-])/(?:[^\s/'\",:;()\[\]]+/)+([^\s/'\",:;()\[\]]+)")
+"""An absolute path in a text."""
+
+logger = logging.getLogger(__name__)
+access = logging.getLogger("dcl_label.access")
 
 
 class Refused(Exception):
@@ -54,174 +69,272 @@ class Refused(Exception):
         self.status = status
 
 
-class Part(NamedTuple):
-    """A field of a form: what it holds, and the name of the file if it is one."""
+class Label(Protocol):
+    """What the guard needs of MONAI Label. All methods may block; answers are JSON or a response."""
 
-    content: bytes
-    filename: str | None
+    models: Collection[str]
+    trainers: Collection[str]
+    strategies: Collection[str]
+
+    def stop(self) -> None: ...
+    def info(self) -> Any: ...
+    def datastore(self, output: str) -> Any: ...
+    def image(self, image: str) -> Any: ...
+    def label(self, image: str, tag: str) -> Any: ...
+    def save_image(self, image: str, file: UploadFile, ending: str, params: Mapping[str, Any]) -> Any: ...
+    def save_label(self, image: str, tag: str, file: UploadFile, ending: str, params: Mapping[str, Any]) -> Any: ...
+    def infer(self, model: str, image: str, output: str, params: Mapping[str, Any]) -> Any: ...
+    def next_sample(self, strategy: str, params: Mapping[str, Any]) -> Any: ...
+    def train(self, model: str, params: Mapping[str, Any]) -> Any: ...
+    def train_status(self, running: bool) -> Any: ...
+    def stop_training(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    How much a client may ask for.
+
+    Args:
+        request: bytes of a request without a file.
+        upload: bytes of a request with a file.
+        name: bytes in the name of an image; file systems end at 255, with ending and temporary names.
+        uploads: files that are received at the same time.
+        waiting: inferences that wait for the one that runs.
+        silence: seconds without a byte of a body.
+        body: seconds for a whole body.
+        quota: bytes of all images and labels.
+        reserve: bytes of the disk that are left free.
+    """
+
+    request: int = 2**20
+    upload: int = 2**29
+    name: int = 200
+    uploads: int = 4
+    waiting: int = 8
+    silence: float = 30.0
+    body: float = 900.0
+    quota: int = 100 * 2**30
+    reserve: int = 2**30
 
 
 class Guard:
     """
-    Wrap MONAI Label's application.
+    An ASGI application that stands before MONAI Label.
 
     Args:
-        app: the application.
+        label: MONAI Label.
         studies: folder of the images.
+        limits: how much a client may ask for.
     """
 
-    def __init__(self, app: Application, studies: str | Path) -> None:
-        self.app = app
+    def __init__(self, label: Label, studies: str | Path, limits: Limits | None = None) -> None:
+        self.backend = label
         self.studies = Path(studies).resolve()
-        word = r"[\w.-]+"
-        self.routes: list[tuple[str, str, Callable[[Scope, Receive], Awaitable[tuple[Scope, Receive]]]]] = [
-            ("GET", "/info/", self.plain()),
-            ("GET", "/datastore/", self.plain(output=re.compile("stats|all|train"))),
-            ("GET|HEAD", "/datastore/image", self.plain(image=self.image)),
-            ("HEAD", "/datastore/label", self.plain(image=self.image, tag=re.compile("final|original"))),
-            ("GET", "/datastore/label", self.plain(label=self.image, tag=re.compile("final|original"))),
-            ("PUT", "/datastore/label", self.store_label),
-            ("PUT", "/datastore/(image)?", self.store_image),
-            ("POST", f"/infer/{word}", self.infer),
-            ("POST", f"/activelearning/{word}", self.next_sample),
-            ("GET", "/train/", self.plain(check_if_running=re.compile("(?i:true|false)"))),
-            ("POST", f"/train/{word}", self.train),
-            ("DELETE", "/train/", self.plain()),
-        ]
+        self.limits = limits or Limits()
+        self.receiving = 0
+        self.inferences = 0
+        self.one_inference = anyio.CapacityLimiter(1)
+        self.one_at_a_time = anyio.CapacityLimiter(1)  # Label's datastore knows no threads
+        self.app = Starlette(
+            routes=[
+                Route("/info/", self.info),
+                Route("/datastore/", self.datastore),
+                Route("/datastore/image", self.image),
+                Route("/datastore/label", self.label),
+                Route("/datastore/label", self.store_label, methods=["PUT"]),
+                Route("/datastore/", self.store_image, methods=["PUT"]),
+                Route("/datastore/image", self.store_image, methods=["PUT"]),
+                Route("/infer/{model}", self.infer, methods=["POST"]),
+                Route("/activelearning/{strategy}", self.next_sample, methods=["POST"]),
+                Route("/train/", self.train_status),
+                Route("/train/", self.stop_training, methods=["DELETE"]),
+                Route("/train/{model}", self.train, methods=["POST"]),
+            ],
+            exception_handlers={
+                Refused: refusal,
+                404: closed,
+                405: closed,
+                HTTPException: lambda _, error: answer(error.status_code, f"the form cannot be read: {error.detail}"),
+                ClientDisconnect: lambda _, error: answer(400, "the request is not complete"),
+                Exception: lambda _, error: answer(500, "the server failed: see app.log in its workspace"),
+            },
+            lifespan=self.lifespan,
+        )
+        self.app.router.redirect_slashes = False
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Let no training outlive the server."""
+        yield
+        await anyio.to_thread.run_sync(self.backend.stop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
+        """Answer a request, and note it."""
         if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-        elif scope["type"] != "http":  # Label has no websockets
-            await send({"type": "websocket.close", "code": 1008})
-        else:
-            try:
-                scope, receive = await self.admit(scope, receive)
-            except Refused as refused:
-                body = json.dumps({"detail": str(refused)}).encode()
-                headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-                await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-                await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
-                return
-            await self.app(scope, receive, send)
+            return await self.app(scope, receive, send)
+        if scope["type"] != "http":  # Label has no websockets
+            return await send({"type": "websocket.close", "code": 1008})
+        began, status = time.monotonic(), 500
 
-    async def admit(self, scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
-        """Return the request as Label may see it, or raise :class:`Refused`."""
-        client = scope.get("client")
-        if client and not is_loopback(client[0]):
-            raise Refused(403, "this server answers its own machine only: put a proxy with a login before it")
-        host = header(scope, b"host")
-        if re.sub(r":\d+$", "", host).lower() not in HOSTS:
-            raise Refused(403, f"this server is not called {host!r}: use http://127.0.0.1 and its port")
-        if header(scope, b"origin") or header(scope, b"sec-fetch-site") not in ("", "none", "same-origin"):
-            raise Refused(403, "this server does not answer web pages")
-        for methods, path, handle in self.routes:
-            if re.fullmatch(methods, scope["method"]) and re.fullmatch(path, scope["path"]):
-                return await handle(scope, receive)
-        raise Refused(403, f"{scope['method']} {scope['path']} is closed on this server")
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
 
-    def plain(self, **allowed: Any) -> Callable[[Scope, Receive], Awaitable[tuple[Scope, Receive]]]:
-        """Requests without a body: the names of the query, each with its values or a function that checks one."""
+        try:
+            limit = self.limits.upload if scope["method"] == "PUT" else self.limits.request
+            admit(scope, limit)
+            body = Body(receive, limit, self.limits)
+            await self.app(scope | {"body": body}, body, noted)
+        except Refused as refused:
+            await answer(refused.status, str(refused))(scope, receive, noted)
+        except Exception:  # Starlette has answered with 500 already
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+        finally:
+            note(scope, status, time.monotonic() - began)
 
-        async def handle(scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
-            return rewritten(scope, receive, self.query(scope, **allowed), b"", "")
+    async def work(
+        self, function: Callable[..., Any], *words: Any, limiter: anyio.CapacityLimiter | None = None
+    ) -> Any:
+        """Let Label work in a thread; what it raises becomes an answer with a reason."""
+        try:
+            result = await anyio.to_thread.run_sync(function, *words, limiter=limiter or self.one_at_a_time)
+        except Refused:
+            raise
+        except Exception as error:
+            logger.exception("MONAI Label failed")
+            raise Refused(500, f"the server failed ({reason(error)}): see app.log in its workspace") from error
+        return result if isinstance(result, Response) else JSONResponse(without_paths(result))
 
-        return handle
+    async def info(self, request: Request) -> Response:
+        """What the server can do."""
+        return await self.work(self.backend.info)
 
-    async def infer(self, scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    async def datastore(self, request: Request) -> Response:
+        """The images and labels."""
+        query = self.query(request, output=re.compile("stats|all|train"))
+        return await self.work(self.backend.datastore, query.get("output", "stats"))
+
+    async def image(self, request: Request) -> Response:
+        """An image, or whether it is there."""
+        query = self.query(request, required=("image",), image=self.known_image)
+        return await self.work(self.backend.image, query["image"])
+
+    async def label(self, request: Request) -> Response:
+        """A label, or whether it is there. Label's client names the image ``label`` when it asks for the file."""
+        name = "image" if request.method == "HEAD" else "label"
+        query = self.query(request, required=(name, "tag"), tag=TAG, **{name: self.known_image})
+        return await self.work(self.backend.label, query[name], query["tag"])
+
+    async def infer(self, request: Request) -> Response:
         """Segment an image of the studies folder. Slicer sends all options of the server back: most are dropped."""
-        query = self.query(scope, required=("image",), image=self.image, output=re.compile("image|json|all"))
-        form = await fields(scope, receive, REQUEST_LIMIT)
-        if form.keys() - {"params"}:
-            raise Refused(403, "only images of the studies folder are segmented: upload the image first")
-        clean = kept(
-            parameters(form),
-            client_id=str,
-            device=DEVICE,
-            result_extension=re.compile(r"\.(nii|nii\.gz|nrrd|seg\.nrrd)"),
-            result_dtype=re.compile("u?int(8|16|32)"),
-            result_compress=bool,
-        )
-        body = urlencode({"params": json.dumps(clean)}).encode()
-        return rewritten(scope, receive, query, body, "application/x-www-form-urlencoded")
+        model = known(request.path_params["model"], self.backend.models, "model")
+        query = self.query(request, required=("image",), image=self.known_image, output=re.compile("image|json|all"))
+        async with request.form(max_files=1, max_fields=1, max_part_size=self.limits.request) as form:
+            fields = await unique(request, form)
+            if fields.keys() - {"params"}:
+                raise Refused(403, "only images of the studies folder are segmented: upload the image first")
+            params = kept(
+                parameters(fields),
+                client_id=str,
+                device=DEVICE,
+                result_extension=re.compile(r"\.(nii|nii\.gz|nrrd|seg\.nrrd)"),
+                result_dtype=re.compile("u?int(8|16|32)"),
+                result_compress=bool,
+            )
+        if self.inferences > self.limits.waiting:
+            raise Refused(503, f"{self.inferences} images wait to be segmented already: try again later")
+        with self.counted("inferences"):
+            words = model, query["image"], query.get("output", "all"), params
+            return await self.work(self.backend.infer, *words, limiter=self.one_inference)
 
-    async def store_label(self, scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    async def store_label(self, request: Request) -> Response:
         """Store a label of an image."""
-        query = self.query(scope, required=("image",), image=self.image, tag=re.compile("final|original|"))
-        return await self.upload(scope, receive, query, "label", client_id=str, label_info=list, annotated=list)
+        query = self.query(request, required=("image",), image=self.known_image, tag=re.compile("final|original|"))
+        words = query["image"], query.get("tag") or "final"
+        rules = {"client_id": str, "label_info": list, "annotated": list}
+        return await self.upload(request, "label", rules, self.backend.save_label, *words)
 
-    async def store_image(self, scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    async def store_image(self, request: Request) -> Response:
         """Add an image to the studies folder; none that is there is replaced."""
-        query = self.query(scope, required=("image",), image=self.new_image)
-        return await self.upload(scope, receive, query, "file", client_id=str)
+        query = self.query(request, required=("image",), image=self.new_image)
+        return await self.upload(request, "file", {"client_id": str}, self.backend.save_image, query["image"])
 
     async def upload(
-        self, scope: Scope, receive: Receive, query: dict[str, str], name: str, **allowed: Any
-    ) -> tuple[Scope, Receive]:
-        """A form with one file and ``params``."""
-        form = await fields(scope, receive, UPLOAD_LIMIT)
-        file = form.get(name)
-        if form.keys() - {name, "params"} or file is None or file.filename is None:
-            raise Refused(400, f"a form with the file {name!r} is needed, with 'params' if you like")
-        ending = next((ending for ending in EXTENSIONS if file.filename.lower().endswith(ending)), None)
-        if ending is None:
-            raise Refused(400, f"{Path(file.filename).name!r} does not end in {', '.join(EXTENSIONS)}")
-        params = json.dumps(kept(parameters(form), **allowed)).encode()
-        head = b'--%s\r\nContent-Disposition: form-data; name="%s"'
-        body = b"\r\n".join(
-            [
-                head % (BOUNDARY, b"params"),
-                b"",
-                params,
-                head % (BOUNDARY, name.encode()) + b'; filename="upload%s"' % ending.encode(),
-                b"Content-Type: application/octet-stream",
-                b"",
-                file.content,
-                b"--%s--" % BOUNDARY,
-                b"",
-            ]
-        )
-        return rewritten(scope, receive, query, body, f"multipart/form-data; boundary={BOUNDARY.decode()}")
+        self, request: Request, name: str, rules: Mapping[str, Any], save: Callable[..., Any], *words: Any
+    ) -> Response:
+        """A form with one file, which Starlette writes to the disk as it comes in, and ``params``."""
+        if self.receiving >= self.limits.uploads:
+            raise Refused(503, f"{self.receiving} files are being received already: try again later")
+        with self.counted("receiving"):
+            await anyio.to_thread.run_sync(self.room, int(request.headers.get("content-length", 0)))
+            async with request.form(max_files=1, max_fields=1, max_part_size=self.limits.request) as form:
+                fields = await unique(request, form)
+                file = fields.get(name)
+                if fields.keys() - {name, "params"} or not isinstance(file, UploadFile):
+                    raise Refused(400, f"a form with the file {name!r} is needed, with 'params' if you like")
+                given = Path(file.filename or "").name
+                ending = next((ending for ending in EXTENSIONS if given.lower().endswith(ending)), None)
+                if ending is None:
+                    raise Refused(400, f"{given[:80]!r} does not end in {', '.join(EXTENSIONS)}")
+                return await self.work(save, *words, file, ending, kept(parameters(fields), **rules))
 
-    async def next_sample(self, scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
-        """Which image to annotate next."""
-        clean = kept(await json_object(scope, receive), client_id=str)
-        return rewritten(scope, receive, {}, json.dumps(clean).encode(), "application/json")
+    def room(self, size: int) -> None:
+        """Refuse a file for which there is no room."""
+        if shutil.disk_usage(self.studies).free - size < self.limits.reserve:
+            raise Refused(507, "the disk of the server is full: ask who runs it")
+        used = sum(path.lstat().st_size for path in self.studies.rglob("*") if path.is_file())
+        if used + size > self.limits.quota:
+            raise Refused(507, f"the studies folder may hold {self.limits.quota} bytes, and is full: ask who runs it")
 
-    async def train(self, scope: Scope, receive: Receive) -> tuple[Scope, Receive]:
+    async def next_sample(self, request: Request) -> Response:
+        """Choose an image to annotate."""
+        strategy = known(request.path_params["strategy"], self.backend.strategies, "strategy")
+        return await self.work(self.backend.next_sample, strategy, kept(await json_object(request), client_id=str))
+
+    async def train_status(self, request: Request) -> Response:
+        """How the last training went, or goes."""
+        query = self.query(request, check_if_running=re.compile("(?i:true|false)"))
+        return await self.work(self.backend.train_status, query.get("check_if_running", "").lower() == "true")
+
+    async def stop_training(self, request: Request) -> Response:
+        """End the training that runs."""
+        return await self.work(self.backend.stop_training)
+
+    async def train(self, request: Request) -> Response:
         """
-        Train in the background.
+        Train a model on the labels.
 
         Not for clients: ``model_filename`` (a path), ``run_id`` (anything in the configuration), ``tracking_uri`` (any
         address), and several GPUs, for which the bundles have no configuration that Label would take.
         """
-        clean = kept(
-            await json_object(scope, receive),
-            client_id=str,
-            max_epochs=range(1, 10001),
-            val_split=float,
-            device=DEVICE,
+        if not self.backend.trainers:
+            raise Refused(403, "this server does not train: it was started with --no-training")
+        model = known(request.path_params["model"], self.backend.trainers, "model")
+        params = kept(
+            await json_object(request), client_id=str, max_epochs=range(1, 10001), val_split=float, device=DEVICE
         )
-        if not 0 <= clean.get("val_split", 0) < 1:
-            raise Refused(400, f"val_split {clean['val_split']} is not in [0, 1)")
-        body = json.dumps(clean | {"multi_gpu": False}).encode()
-        return rewritten(scope, receive, {}, body, "application/json")
+        if not 0 <= params.get("val_split", 0) < 1:
+            raise Refused(400, f"val_split {params['val_split']} is not in [0, 1)")
+        return await self.work(self.backend.train, model, params | {"multi_gpu": False})
 
-    def query(self, scope: Scope, required: tuple[str, ...] = (), **allowed: Any) -> dict[str, str]:
-        """The allowed entries of a query, checked."""
-        given = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    def query(self, request: Request, required: tuple[str, ...] = (), **allowed: Any) -> dict[str, str]:
+        """The allowed entries of a query, each checked by a pattern or a function; of two, the last counts."""
+        given = {name: request.query_params[name] for name in allowed if name in request.query_params}
         missing = [name for name in required if name not in given]
         if missing:
             raise Refused(400, f"{missing[0]!r} is missing in the address")
-        for name, check in allowed.items():
-            if name in given and not callable(check) and not check.fullmatch(given[name]):
-                raise Refused(400, f"{name} {given[name]!r} is not allowed")
-            if name in given and callable(check):
-                check(given[name])
-        return {name: given[name] for name in allowed if name in given}
+        for name, value in given.items():
+            check = allowed[name]
+            if callable(check):
+                check(value)
+            elif not check.fullmatch(value):
+                raise Refused(400, f"{name} {value[:80]!r} is not allowed")
+        return given
 
-    def image(self, name: str) -> None:
+    def known_image(self, name: str) -> None:
         """Refuse anything but an image of the studies folder."""
         files = self.files(name)
         if not files:
@@ -236,11 +349,63 @@ class Guard:
 
     def files(self, name: str) -> list[Path]:
         """Files of the studies folder with this name and the ending of an image."""
-        if not name or name.startswith(".") or re.search(r"[/\\\x00-\x1f]", name):
+        if len(name.encode("utf-8", "replace")) > self.limits.name:
+            raise Refused(400, f"{name[:20]!r}... is longer than {self.limits.name} bytes: choose a shorter name")
+        if not name or name.startswith(".") or re.search(r"[/\\\x00-\x1f\ud800-\udfff]", name):
             raise Refused(400, f"{name!r} is not the name of an image in the studies folder, without its ending")
         if Path(name).exists():  # Label would take it for a path, relative to its working directory
             raise Refused(403, f"{name!r} is a file in the working directory of the server: rename the image")
         return [file for ending in EXTENSIONS if (file := self.studies / (name + ending)).is_file()]
+
+    @contextmanager
+    def counted(self, name: str) -> Iterator[None]:
+        """Count what is under way."""
+        setattr(self, name, getattr(self, name) + 1)
+        try:
+            yield
+        finally:
+            setattr(self, name, getattr(self, name) - 1)
+
+
+class Body:
+    """The messages of a request's body, up to a size and for a limited time."""
+
+    def __init__(self, receive: Receive, limit: int, limits: Limits) -> None:
+        self.receive, self.limit, self.silence = receive, limit, limits.silence
+        self.deadline = time.monotonic() + limits.body
+        self.size, self.more = 0, True
+
+    async def __call__(self) -> Message:
+        if not self.more:
+            return await self.receive()  # the end of the connection
+        try:
+            patience = min(self.silence, self.deadline - time.monotonic())
+            message = await asyncio.wait_for(self.receive(), max(patience, 0))
+        except asyncio.TimeoutError as error:
+            raise Refused(408, "the request took too long: send it faster") from error
+        self.size += len(message.get("body", b""))
+        self.more = message["type"] == "http.request" and message.get("more_body", False)
+        if self.size > self.limit:
+            raise Refused(413, f"the request is larger than {self.limit} bytes")
+        return message
+
+
+def admit(scope: Scope, limit: int) -> None:
+    """Look at who asks, and from where."""
+    headers = Headers(scope=scope)
+    client = scope.get("client")
+    if client and not is_loopback(client[0]):
+        raise Refused(403, "this server answers its own machine only: put a proxy with a login before it")
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or re.sub(r":\d+$", "", hosts[0]).lower() not in HOSTS:
+        raise Refused(403, f"this server is not called {', '.join(hosts)!r}: use http://127.0.0.1 and its port")
+    if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("", "none", "same-origin"):
+        raise Refused(403, "this server does not answer web pages")
+    length = headers.get("content-length")
+    if length is not None and "transfer-encoding" in headers:
+        raise Refused(400, "Content-Length and Transfer-Encoding contradict each other: send one of them")
+    if length is not None and (not re.fullmatch("[0-9]{1,18}", length) or int(length) > limit):
+        raise Refused(413, f"the request is larger than {limit} bytes")
 
 
 def is_loopback(address: str) -> bool:
@@ -251,69 +416,113 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def header(scope: Scope, name: bytes) -> str:
-    """A header of a request, or nothing."""
-    return ", ".join(value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name)
+def note(scope: Scope, status: int, seconds: float) -> None:
+    """
+    Write a line of the access log: who, what, when. Of the query only the ids of images and labels are kept.
+
+    A proxy before the server says who it lets in, by ``X-Forwarded-For`` and by the name in the login that it passes
+    on. Nobody checks these names for programs that run on this machine themselves.
+    """
+    headers = Headers(scope=scope)
+    query = Request(scope).query_params
+    entry = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "client": (scope.get("client") or ("local",))[0],
+        "forwarded_for": headers.get("x-forwarded-for"),
+        "user": user_name(headers.get("authorization", "")),
+        "method": scope["method"],
+        "path": scope["path"][:200],
+        "id": next((query[name][:200] for name in ("image", "label") if name in query), None),
+        "status": status,
+        "seconds": round(seconds, 3),
+    }
+    access.info(json.dumps({key: value for key, value in entry.items() if value is not None}))
 
 
-async def read(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The body of a request."""
-    chunks, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Refused(400, "the request is not complete")
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        if size > limit:
-            raise Refused(413, f"the request is larger than {limit} bytes")
-        more = message.get("more_body", False)
-    return b"".join(chunks)
+def user_name(authorization: str) -> str | None:
+    """The name in a login by ``Basic``, without the password."""
+    kind, _, content = authorization.partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(content, validate=True).decode().partition(":")[0][:80]
+    except (binascii.Error, UnicodeDecodeError):
+        return None
 
 
-async def json_object(scope: Scope, receive: Receive) -> dict[str, Any]:
-    """The body of a request as JSON."""
-    return parsed_object(await read(scope, receive, REQUEST_LIMIT) or b"{}", "the body")
+def answer(status: int, text: str) -> Response:
+    """An answer with a reason."""
+    return JSONResponse({"detail": without_paths(text)}, status, headers={"connection": "close"})
 
 
-async def fields(scope: Scope, receive: Receive, limit: int) -> dict[str, Part]:
-    """The fields of a form."""
-    kind = HeaderParser().parsestr(f"Content-Type: {header(scope, b'content-type')}")
-    body = await read(scope, receive, limit)
-    if not body:
-        return {}
-    if kind.get_content_type() == "application/x-www-form-urlencoded":
-        return {name: Part(text.encode(), None) for name, text in parse_qsl(body.decode("latin-1"))}
-    boundary = kind.get_param("boundary")
-    if kind.get_content_type() != "multipart/form-data" or not isinstance(boundary, str):
+async def refusal(request: Request, error: Exception) -> Response:
+    """Answer a request that does not get through."""
+    return answer(getattr(error, "status", 500), str(error))
+
+
+async def closed(request: Request, error: Exception) -> Response:
+    """Answer whatever has no route."""
+    text = f"{request.method} {request.url.path[:200]} is closed on this server"
+    return JSONResponse({"detail": text}, 403, headers={"connection": "close"})
+
+
+def without_paths(value: Any) -> Any:
+    """The same without paths of the server: of an absolute path in a text the last name stays."""
+    if isinstance(value, str):
+        return PATH.sub(r"\1", value)
+    if isinstance(value, Mapping):
+        return {without_paths(key): without_paths(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_paths(entry) for entry in value]
+    return value
+
+
+def reason(error: BaseException) -> str:
+    """An error in a line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def known(name: str, names: Collection[str], what: str) -> str:
+    """Refuse the name of something that is not there."""
+    if name not in names:
+        raise Refused(404, f"there is no {what} {name[:80]!r}: this server has {', '.join(sorted(names)) or 'none'}")
+    return name
+
+
+async def unique(request: Request, form: Any) -> dict[str, str | UploadFile]:
+    """The fields of a form, each of which may come once."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in FORMS and await request.body():
         raise Refused(400, "a form (multipart/form-data) is needed")
-    sections = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1"))
-    if len(sections) < 2 or not sections[-1].startswith(b"--"):
+    fields = dict(form.multi_items())
+    if len(fields) < len(form.multi_items()):
+        raise Refused(400, "the form has two fields of one name")
+    if kind in FORMS and not fields and request.scope["body"].size:
         raise Refused(400, "the form is not complete")
-    form: dict[str, Part] = {}
-    for section in sections[1:-1]:
-        head, _, content = section.partition(b"\r\n\r\n")
-        headers = HeaderParser().parsestr(head.decode("utf-8", "replace").strip())
-        name = headers.get_param("name", header="content-disposition")
-        if not isinstance(name, str) or name in form:
-            raise Refused(400, "the form has a field without a name, or two of one name")
-        form[name] = Part(content, headers.get_filename())
-    return form
+    return fields
 
 
-def parameters(form: Mapping[str, Part]) -> dict[str, Any]:
+def parameters(fields: Mapping[str, str | UploadFile]) -> dict[str, Any]:
     """The field ``params`` of a form."""
-    return parsed_object(form["params"].content or b"{}", "'params'") if "params" in form else {}
+    text = fields.get("params") or "{}"
+    if not isinstance(text, str):
+        raise Refused(400, "'params' is not a JSON object")
+    return parsed_object(text, "'params'")
 
 
-def parsed_object(text: bytes, what: str) -> dict[str, Any]:
+async def json_object(request: Request) -> dict[str, Any]:
+    """The body of a request as JSON."""
+    return parsed_object(await request.body() or b"{}", "the body")
+
+
+def parsed_object(text: str | bytes, what: str) -> dict[str, Any]:
     """A JSON object."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Refused(400, f"{what} is not a JSON object")
+        raise Refused(400, f"{what} is not a JSON object, or too deep")
     return value
 
 
@@ -333,25 +542,6 @@ def kept(params: Mapping[str, Any], **allowed: Any) -> dict[str, Any]:
         else:
             fits = isinstance(value, rule)
         if not fits:
-            raise Refused(400, f"{name} {value!r} is not allowed")
+            raise Refused(400, f"{name} {str(value)[:80]!r} is not allowed")
         result[name] = value
     return result
-
-
-def rewritten(
-    scope: Scope, receive: Receive, query: Mapping[str, str], body: bytes, kind: str
-) -> tuple[Scope, Receive]:
-    """The request with another query and body, and without the headers that describe the old ones."""
-    dropped = (b"content-length", b"content-type", b"transfer-encoding", b"content-encoding")
-    headers = [(name, value) for name, value in scope["headers"] if name.lower() not in dropped]
-    headers += [(b"content-length", str(len(body)).encode())] + ([(b"content-type", kind.encode())] if kind else [])
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()  # the end of the connection
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return scope | {"headers": headers, "query_string": urlencode(query).encode()}, replay

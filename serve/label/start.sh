@@ -7,6 +7,7 @@ usage() {
     cat <<TEXT
 Usage: bash serve/label/start.sh --bundle bundles/acdc --studies DIR [--port 8000] [--workspace DIR] [--fresh]
                                  [--no-training]
+       bash serve/label/start.sh --approve [--workspace DIR]
 
   --bundle       folder of a bundle with a trained models/model.pt
   --studies      folder of NIfTI images, one file per image; labels are stored in its folder "labels"
@@ -14,6 +15,7 @@ Usage: bash serve/label/start.sh --bundle bundles/acdc --studies DIR [--port 800
   --workspace    folder of the served copy, of logs and temporary files (default: serve/.label)
   --fresh        serve the bundle's model again, instead of the copy that was trained on this server
   --no-training  segment and store labels, but do not train
+  --approve      serve the last trained model that was not taken by itself, since it was worse on some labels
 
 The environment is made at the first start, in \$DCL_LABEL_ENV (default: serve/.venv-label), by serve/label/install.sh.
 TEXT
@@ -24,7 +26,7 @@ fail() {
     exit 1
 }
 
-bundle='' studies='' port=8000 workspace=$here/../.label fresh=() training=()
+bundle='' studies='' port=8000 workspace=$here/../.label approve=no options=()
 while (($#)); do
     case $1 in
         --bundle | --studies | --port | --workspace)
@@ -32,12 +34,12 @@ while (($#)); do
             printf -v "${1#--}" '%s' "$2"
             shift 2
             ;;
-        --fresh)
-            fresh=(--fresh)
+        --fresh | --no-training)
+            options+=("$1")
             shift
             ;;
-        --no-training)
-            training=(--conf skip_trainers true)
+        --approve)
+            approve=yes
             shift
             ;;
         -h | --help)
@@ -47,7 +49,7 @@ while (($#)); do
         *) fail "$1: unknown option. Try --help." ;;
     esac
 done
-[[ -n $bundle && -n $studies ]] || fail "--bundle and --studies are needed. Try --help."
+[[ $approve == yes || (-n $bundle && -n $studies) ]] || fail "--bundle and --studies are needed. Try --help."
 [[ $port =~ ^[0-9]+$ ]] || fail "--port $port: is no number."
 
 environment=${DCL_LABEL_ENV:-$here/../.venv-label}
@@ -59,19 +61,13 @@ unset PYTHONHOME TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD
 for name in $(compgen -e MONAI_); do unset "$name"; done
 export PYTHONPATH=$here PYTHONNOUSERSITE=1 TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
 
-mkdir -p "$workspace"
-workspace=$(cd "$workspace" && pwd)
-"$python" "$here/prepare.py" --bundle "$bundle" --studies "$studies" --workspace "$workspace" --port "$port" \
-    ${fresh[@]+"${fresh[@]}"}
-studies=$(cd "$studies" && pwd -P)
-name=$(basename "$(cd "$bundle" && pwd -P)")
+[[ $approve == no ]] || exec "$python" "$here/approve.py" --workspace "$workspace"
 
 # Only what is needed: no sessions, batches or scores, no downloads, images and labels of three formats.
 export MONAI_LABEL_SESSIONS=false MONAI_LABEL_TASKS_BATCH_INFER=false MONAI_LABEL_TASKS_SCORING=false
 export MONAI_LABEL_TRACKING_ENABLED=false MONAI_LABEL_DATASTORE_FILE_EXT='["*.nii.gz", "*.nii", "*.nrrd"]'
-export TMPDIR=$workspace/tmp
-cd "$workspace/run" # Label takes files of its working directory for images: here are none
-echo "MONAI Label: http://127.0.0.1:$port (this machine alone), model $name; stop it with Ctrl-C"
-exec "$python" -m monailabel.main start_server --app "$workspace/app" --studies "$studies" \
-    --conf models "$name" --conf zoo_source local --conf sam2 false ${training[@]+"${training[@]}"} \
-    --host 127.0.0.1 --port "$port" --uvicorn_app guarded:app
+mkdir -p "$workspace/tmp"
+TMPDIR=$(cd "$workspace/tmp" && pwd)
+export TMPDIR
+exec "$python" "$here/server.py" --bundle "$bundle" --studies "$studies" --workspace "$workspace" --port "$port" \
+    ${options[@]+"${options[@]}"}

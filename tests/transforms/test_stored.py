@@ -15,6 +15,7 @@ from monai.transforms import Compose, LoadImaged
 
 from dcl_monai.candidates import candidate_sets, from_bits
 from dcl_monai.transforms import LoadCandidatesd, StoredAnnotationd, stored_annotation
+from dcl_monai.transforms.stored import check_annotation
 from dcl_monai.utils import DataError
 
 CLASSES = ["background", "RV", "MYO", "LV"]
@@ -123,3 +124,36 @@ def test_candidate_sets_of_an_item_as_the_server_gives_it(store, tmp_path):
     sets = [from_bits(bits) for bits in candidate_sets(item["label"])]
     codes = torch.as_tensor(item["label"]).flatten().long().tolist()
     assert [sets[code] for code in codes] == [(0, 1, 2), (3,), (3,), (0, 1, 2)]
+
+
+class TestCheckAnnotation:
+    """A label is looked at before it is stored, with the words of a training."""
+
+    def test_right(self, store, tmp_path):
+        check_annotation(store([0, 1, 1]), info(("lv", 1)), CLASSES, tmp_path / "heart.nii.gz")
+
+    @pytest.mark.parametrize(
+        ("values", "note", "words"),
+        [
+            ([0, 7], {}, "holds the value"),
+            ([0, 0.5], {}, "whole numbers"),
+            ([0, 1], info(("spleen", 1)), "the model knows RV, MYO, LV"),
+            ([0, 1], {"annotated": "RV"}, "a list of names is needed"),
+            ([0, 1], {"label_info": [1]}, "damaged"),
+        ],
+    )
+    def test_wrong(self, store, tmp_path, values, note, words):
+        with pytest.raises(DataError, match=words):
+            check_annotation(store(values), note, CLASSES, tmp_path / "heart.nii.gz")
+
+    def test_no_image_at_all(self, store, tmp_path):
+        path = store([0, 1])
+        path.write_bytes(b"garbage")
+        with pytest.raises(DataError, match="cannot be read"):
+            check_annotation(path, {}, CLASSES, tmp_path / "heart.nii.gz")
+
+    def test_another_image(self, store, tmp_path):
+        path = store([0, 1, 2], name="other")
+        store([0, 1])
+        with pytest.raises(DataError, match="differs from"):
+            check_annotation(path, {}, CLASSES, tmp_path / "heart.nii.gz")
