@@ -44,10 +44,16 @@ def test_clean_set(document, capsys):
     assert shown.err == ""
 
 
-def test_warnings_do_not_fail(document, write_nifti, capsys):
-    write_nifti("data/s0.nii.gz", np.ones((8, 7, 3), np.float32))
+def test_warnings_do_not_fail(document, capsys):
+    document.write_text(document.read_text() + "split: [3, 2, 2]\n")
     assert main(["check", str(document)]) == 0
-    assert "s0.nii.gz: all pixels have the value 1" in capsys.readouterr().out
+    assert "seen in 3 training subject(s)" in capsys.readouterr().out
+
+
+def test_an_empty_image_is_an_error(document, write_nifti, capsys):
+    write_nifti("data/s0.nii.gz", np.ones((8, 7, 3), np.float32))
+    assert main(["check", str(document)]) == 1
+    assert "s0.nii.gz: is empty: all but a few voxels have the value 1" in capsys.readouterr().out
 
 
 def test_errors_fail_and_all_are_shown(document, tmp_path, write_nifti, capsys):
