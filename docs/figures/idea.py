@@ -36,7 +36,7 @@ def box(axes, x, y, width, height, text):
     axes.add_patch(
         FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0.05", facecolor="#f4f4f4", edgecolor="#555555")
     )
-    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=9.5)
+    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8.3)
 
 
 def main():

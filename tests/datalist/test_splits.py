@@ -80,7 +80,7 @@ def test_folds(count, parts, held_out, folds):
 
 @pytest.mark.parametrize(("fold", "parts"), [(5, (60, 20, 20)), (5, (80, 20, 0)), (10**30, (60, 20, 20))])
 def test_no_fold_repeats_another(fold, parts):
-    with pytest.raises(DataError, match=rf"^north: fold {fold}: with \d+ of 20 subjects held out"):
+    with pytest.raises(DataError, match=rf"^north: fold {fold}: a fold holds out \d+ of 20 subjects"):
         split_subjects(make_items(20), parts, where="north", fold=fold)
 
 
