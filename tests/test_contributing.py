@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from monai.bundle import ConfigWorkflow
 
 from dcl_monai.cli import main
+from dcl_monai.networks import load_model
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -59,7 +59,7 @@ def test_task_trains_with_each_overlay(examples, overlay, backbone):
     )
     workflow.initialize()
     workflow.run()
-    settings = torch.load("bundles/discs/models/model.pt", weights_only=True)["settings"]
+    settings = load_model("bundles/discs/models/model.pt")["settings"]
     assert settings["classes"] == ["background", "dark", "bright"]
     assert settings["network"]["backbone"] == backbone
     assert Path("bundles/discs/output/test_dice.csv").exists()

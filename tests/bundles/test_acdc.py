@@ -22,6 +22,7 @@ from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 from skimage import measure
 
 from dcl_monai.datalist import acdc_document
+from dcl_monai.networks import load_model, save_model
 from dcl_monai.utils.errors import find_user_error
 
 pytestmark = pytest.mark.slow
@@ -93,7 +94,7 @@ class TestTraining:
         state = torch.load(output / "model.pt", weights_only=True)
         assert state["bank.images"].shape == (4, 3, 1, 40, 40)
         assert state["bank.valid"].all()
-        assert "single_parts" in torch.load(output / "model.pt", weights_only=True)["settings"]
+        assert "single_parts" in load_model(output / "model.pt")["settings"]
         assert all(value.isfinite().all() for value in state.values() if value.is_floating_point())
 
     @pytest.mark.parametrize("after", [1, 3], ids=["stage 1", "stage 2"])
@@ -303,11 +304,11 @@ class TestBundle:
         output, _ = trained
         parts = {}
         for names in ([], ["RV", "LV"]):
-            content = torch.load(output / "model.pt", weights_only=True)
-            content["settings"]["single_parts"] = names
+            content = load_model(output / "model.pt")
+            settings = content["settings"] | {"single_parts": names}
             folder = tmp_path / "-".join(["of", *names])
             folder.mkdir()
-            torch.save(content, folder / "model.pt")
+            save_model(content["model"], settings, folder / "model.pt")
             segmentations = self.segmented(synthetic_acdc / "patient001", folder / "model.pt", folder)
             masks = [np.asarray(nib.load(path).dataobj) for path in segmentations]
             parts[len(names)] = [

@@ -76,7 +76,8 @@ def assert_as_printed(parser: ConfigParser, row: str) -> None:
         assert dataset[0]["cond_image"].any(), "conditions from the first step"
         assert dataset.pool == 1, "random conditions in training"
         bank = get("network").bank
-        get("training#0")  # fills the bank, as a training does first
+        (fill,) = (k for k, step in enumerate(parser["training"]) if "fill_bank" in str(step))
+        get(f"training#{fill}")  # as a training does first
         assert bank.valid.any()
         assert not bank.descriptors.any(), "random conditions at test"
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-import torch
 import yaml
 from monai.bundle import ConfigWorkflow
 
 from dcl_monai.cli import main
+from dcl_monai.networks import load_model
 from dcl_monai.utils.errors import find_user_error
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_training(planned, trained):
         (row,) = csv.DictReader(file)
     assert {"liver", "spleen"} < set(row)
     assert len((trained / "history.csv").read_text(encoding="utf-8").splitlines()) == 3
-    settings = torch.load(trained / "model.pt", weights_only=True)["settings"]
+    settings = load_model(trained / "model.pt")["settings"]
     plan = json.loads((planned / "my_plan.json").read_text(encoding="utf-8"))
     assert settings["spatial_size"] == plan["spatial_size"]
     assert settings["intensity"] == plan["intensity"]
@@ -165,6 +165,6 @@ def test_plan_of_slices_trains(planned, tmp_path, monkeypatch):
     workflow.initialize()
     workflow.run()
     assert (tmp_path / "out/test_dice.csv").exists()
-    settings = torch.load(tmp_path / "out/model.pt", weights_only=True)["settings"]
+    settings = load_model(tmp_path / "out/model.pt")["settings"]
     assert settings["network"]["backbone"] == "DynUNet"
     assert settings["spatial_size"] == [16, 16, -1]
