@@ -14,7 +14,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 # as in [tool.importlinter] of pyproject.toml, from top to bottom
 ROOMS = [
     {"cli": "commands"},
-    {"studies": "comparisons"},
+    {"annotate": "complete labels", "studies": "comparisons"},
     {"bundle": "template, new, verify, verbs"},
     {"planning": "network from data"},
     {"inferers": "segment a folder", "handlers": "stages, checkpoints"},

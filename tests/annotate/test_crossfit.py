@@ -1,0 +1,89 @@
+"""Every image is predicted by models that did not see its subject, and the models are trained once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from dcl_monai.annotate import CrossFit, Prediction, fold_subjects
+from dcl_monai.bundle.new import new_bundle
+from dcl_monai.utils import DataError
+
+SHORT = {
+    "stage1_epochs": "1",
+    "stage2_epochs": "0",
+    "iterations_per_epoch": "2",
+    "bank_size": "1",
+    "conditional": "false",
+}
+PLAIN = ["baselines/compatible_ce.json"]
+
+
+def item(subject: str, *annotated: int) -> dict:
+    return {
+        "image": f"{subject}.nii",
+        "label": "x",
+        "subject": subject,
+        "values": {0: 0, 1: 1, 2: 2},
+        "annotated": annotated,
+    }
+
+
+def test_folds_have_every_kind_of_annotation_alike():
+    items = [item(f"{j}{n}", j) for j in (1, 2) for n in range(6)] * 2
+    folds = fold_subjects(items, 3, 3)
+    assert Counter((subject[0], fold) for subject, fold in folds.items()) == {(j, k): 2 for j in "12" for k in range(3)}
+    assert folds == fold_subjects(items[::-1], 3, 3)
+    assert folds != fold_subjects(items, 3, 3, seed=1)
+
+
+def test_within_sets():
+    probabilities = torch.tensor([[0.5, 0.0, 0.0, 0.2], [0.3, 0.0, 0.0, 0.7], [0.2, 0.0, 1.0, 0.1]]).reshape(3, 4, 1, 1)
+    candidates = torch.tensor([[0, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0]]).bool().reshape(3, 4, 1, 1)
+    prediction = Prediction(item("a"), probabilities, candidates, torch.eye(4), {}, True)
+    expected = torch.tensor([[0, 1, 0, 0], [0.6, 0, 0, 1], [0.4, 0, 1, 0]]).reshape(3, 4, 1, 1)
+    torch.testing.assert_close(prediction.within_sets(), expected)
+    assert prediction.drawn.flatten().tolist() == [False, False, False, True]
+
+
+def test_outside_of_the_field_of_view_a_union_is_shared():
+    candidates = torch.tensor([False, True, True]).reshape(3, 1, 1, 1)
+    prediction = Prediction(item("a"), torch.zeros(3, 1, 1, 1), candidates, torch.eye(4), {}, True)
+    assert prediction.within_sets().flatten().tolist() == [0, 0.5, 0.5]
+
+
+@pytest.mark.slow
+def test_no_model_saw_the_subject(hospitals, tmp_path):
+    source = hospitals(2)
+    bundle = new_bundle(source, tmp_path / "own", "small", device="cpu")
+    words = [word for name, value in SHORT.items() for word in (f"--{name}", value)]
+    crossfit = CrossFit(source, bundle, 2, words=words, overlays=PLAIN)
+    crossfit.train()
+    trained = crossfit.model_file(0).stat().st_mtime_ns
+    again = CrossFit(source, bundle, 2, words=words, overlays=PLAIN)
+    again.train()
+    assert again.model_file(0).stat().st_mtime_ns == trained
+    assert CrossFit(source, bundle, 3, words=words, overlays=PLAIN).key != crossfit.key
+    for image in crossfit.items[::6]:
+        prediction = again.predict(image)
+        (model,) = prediction.models
+        listed = json.loads((crossfit.cache / model.split("/")[-2] / "datalist.json").read_text())
+        seen = {entry["subject"] for split in ("training", "validation", "test") for entry in listed[split]}
+        assert image["subject"] not in seen
+        assert len(seen) >= 7
+        within = prediction.within_sets()
+        assert not within[~prediction.candidates].any()
+        np.testing.assert_allclose(within.sum(0), 1, atol=1e-5)
+        assert (within.argmax(0) == prediction.candidates.int().argmax(0))[prediction.drawn].all()
+
+
+def test_mistakes_end_in_one_line(hospitals, tmp_path):
+    source = hospitals(2)
+    with pytest.raises(DataError, match="is no bundle"):
+        CrossFit(source, tmp_path)
+    with pytest.raises(DataError, match="too few for 9 folds"):
+        CrossFit(source, tmp_path, 9)
