@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.colors import ListedColormap, to_hex
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from monai.data.utils import affine_to_spacing
 from monai.transforms import LoadImaged, Orientationd
@@ -17,7 +16,7 @@ from dcl_monai.candidates import candidate_sets, from_bits
 from dcl_monai.datalist.items import Item
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms import LoadCandidatesd
-from dcl_monai.visualize.overlays import COLOURS
+from dcl_monai.visualize.overlays import class_colour
 from dcl_monai.visualize.png import as_png
 
 from .records import SEEN, CaseRecord, State
@@ -154,13 +153,6 @@ def paint(bits: int, summary: Summary) -> tuple[str, str, str]:
     unions = {tuple(indices): name for name, indices in summary.datalist.get("unions", {}).items()}
     named = f"{unions[members]}: " if members in unions else ""
     return UNION_COLOUR, "hatched", f"{named}{' or '.join(names)}, not distinguished"
-
-
-def class_colour(index: int, num_classes: int) -> str:
-    """Colour of a structure."""
-    if num_classes <= len(COLOURS) + 1:
-        return to_hex(COLOURS[index - 1])
-    return to_hex(colormaps["gist_rainbow"]((index - 1) / (num_classes - 1)))
 
 
 def _items(summary: Summary) -> list[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 
 from dcl_monai.check import find_problems, inspect_datalist
@@ -39,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     write_report(summary, html)
     print_report(summary)
     print(f"report with pictures: {html}")
+    print(f"see the labels slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.file))}")
     return 1 if summary.errors else 0
 
 

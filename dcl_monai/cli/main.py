@@ -29,6 +29,7 @@ COMMANDS = {
     "study": "run a study of the paper: ablation, data sensitivity, losses, baselines",
     "train": "train a bundle",
     "verify": "run the model zoo's checks on a bundle",
+    "view": "show images and what is drawn on them in the browser",
 }
 """Each command is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
 

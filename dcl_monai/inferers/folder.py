@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -191,6 +192,8 @@ class FolderSegmenter:
             draw_contact_sheets(cases, self.classes, self.output_dir)
         done, failed = report.done(), report.failed()
         logger.info(f"{len(done)} file(s) segmented, report: {report.path}")
+        if done:
+            logger.info(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(self.output_dir))}")
         if failed:
             raise DataError(
                 f"{len(failed)} of {len(names)} file(s) could not be segmented, see {report.path}; the first: "

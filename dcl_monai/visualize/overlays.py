@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from matplotlib.colors import ListedColormap
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import nn
@@ -19,7 +20,7 @@ from dcl_monai.samples import Volume
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import replace_atomic
 
-__all__ = ["Example", "draw_examples", "plot_overlays"]
+__all__ = ["Example", "class_colour", "draw_examples", "plot_overlays"]
 
 COLOURS = ("tab:blue", "gold", "tab:red", "tab:green", "tab:purple", "tab:cyan", "tab:orange", "tab:pink")
 BACKGROUND_COLOUR = "0.55"
@@ -170,3 +171,10 @@ def class_map(label: torch.Tensor, num_classes: int) -> np.ndarray:
     sole = known_positive(members, dim=0)
     known = torch.where(sole.any(0), sole.int().argmax(0), -1)
     return torch.where(~members[0] & ~sole.any(0), num_classes, known).numpy()
+
+
+def class_colour(index: int, num_classes: int) -> str:
+    """Colour of a structure."""
+    if num_classes <= len(COLOURS) + 1:
+        return to_hex(COLOURS[index - 1])
+    return to_hex(colormaps["gist_rainbow"]((index - 1) / (num_classes - 1)))
