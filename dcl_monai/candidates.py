@@ -18,7 +18,10 @@ classes c_q annotated, voxel outside all of them     all classes but c_q
 scribble, on the stroke of class j                   {j}
 scribble, off every stroke; ignored region           all classes
 union annotated ("whole heart"), inside / outside    the union's classes / the others
-two annotations of one image                         intersection of both sets (empty: a conflict)
+two annotations of one image                         intersection of both sets (empty: see :func:`agreed`)
+one mask per structure, in mask j / outside it       {j} / all classes but j, of all masks the intersection
+a slice that nobody annotated                        all classes
+within an uncertain border                           the classes on its sides
 ===================================================  ==================================================
 
 The paper's label vector is recovered per class: y_j = 1 where S = {j}, y_j = 0 where j is not in S, and unknown (the
@@ -28,6 +31,8 @@ paper's p) elsewhere: see :func:`known_positive` and :func:`known`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import and_, or_
 
 import torch
 from monai.data import MetaTensor
@@ -36,6 +41,7 @@ from dcl_monai.utils import DataError
 
 __all__ = [
     "CANDIDATE_SETS",
+    "agreed",
     "all_classes",
     "annotated_classes",
     "candidate_label",
@@ -137,6 +143,32 @@ def shown_set(bits: int, annotated: Iterable[int] | None, num_classes: int) -> i
         elif not bits & shown:
             result &= ~shown
     return result
+
+
+def agreed(sets: Sequence[int], otherwise: str = "error") -> int:
+    """
+    Candidate set of a voxel about which several annotations say something.
+
+    Args:
+        sets: what each of them says, as bits.
+        otherwise: what becomes of a voxel that no class fits. ``"error"``: the empty set; ``"first"``: an annotation
+            that contradicts those before it says nothing; ``"either"``: all answers stay. An answer is what annotations
+            say that fit together, as many as possible: {RV}, {LV} and {background, LV} become {RV, LV}.
+
+    Returns:
+        the classes that all allow, as bits, if there are any.
+    """
+    common = reduce(and_, sets)
+    if common or otherwise == "error":
+        return common
+    if otherwise == "first":
+        for bits in sets:
+            common = (common & bits or common) if common else bits
+        return common
+    classes = from_bits(reduce(or_, sets))
+    allowed = {j: to_bits(place for place, bits in enumerate(sets) if bits >> j & 1) for j in classes}
+    kept = [j for j in classes if not any(other != allowed[j] == other & allowed[j] for other in allowed.values())]
+    return to_bits(kept)
 
 
 def candidate_label(codes: torch.Tensor, sets: Sequence[int], like: torch.Tensor | None = None) -> MetaTensor:

@@ -7,29 +7,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial, reduce
+from functools import partial
 from multiprocessing import get_context
-from operator import and_
 from typing import TypeVar
 
 import nibabel as nib
 import numpy as np
 import torch
-from monai.data import MetaTensor
 from monai.data.utils import affine_to_spacing
 from tqdm import tqdm
 
-from dcl_monai.candidates import all_classes, annotated_classes
-from dcl_monai.datalist.items import Annotation, Datalist, Item, Split, annotation_table, annotations_of
+from dcl_monai.candidates import annotated_classes
+from dcl_monai.datalist.agreement import Agreement
+from dcl_monai.datalist.items import Datalist, Item, Split, annotations_of
 from dcl_monai.datalist.splits import SPLITS
-from dcl_monai.transforms.files import (
-    contradiction,
-    count_values,
-    geometry_mistakes,
-    read_image,
-    read_label,
-    value_mistakes,
-)
+from dcl_monai.transforms.drawings import Drawings, contradiction, read_drawings
+from dcl_monai.transforms.files import read_image, read_label
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import check_size, check_values
 
@@ -39,13 +32,15 @@ __all__ = ["inspect_datalist", "inspect_item", "read_files"]
 
 WORTHWHILE = 12.0
 """Seconds of work left for which other processes are started: each takes six to import what it needs."""
+READ_BY = ("values", "unlabelled", "rater", "annotated_slices", "uncertain_border")
+"""Entries of an annotation that decide what its file holds; the others say what of it counts."""
 CHUNK = 8
 """Images that a process is given at a time."""
 
 T = TypeVar("T")
 Job = tuple[Item, int]
 """An item of a datalist, and the number of classes."""
-Files = tuple[str | tuple[str, str, str], ...]
+Files = tuple[str | tuple[str, str], ...]
 """The files of an item: its image, and its labels with the meaning of their values."""
 
 
@@ -105,7 +100,7 @@ def describe_all(datalist: Datalist, files: Mapping[Files, FileRecord]) -> list[
 
 def files_of(item: Item) -> Files:
     """What decides the :class:`FileRecord` of an item."""
-    labels = ((a["label"], str(a.get("values")), str(a.get("unlabelled"))) for a in annotations_of(item))
+    labels = ((a["label"], str({key: a.get(key) for key in READ_BY})) for a in annotations_of(item))
     return (item["image"], *labels)
 
 
@@ -136,8 +131,8 @@ def read_files(job: Job) -> FileRecord:
     return read_arrays(job)[0]
 
 
-def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
-    """The same with the arrays: the image (C, H, W[, D]) and its labels (H, W[, D]), empty where they are unusable."""
+def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, Drawings]:
+    """The same with the arrays: the image (C, H, W[, D]) and what is drawn in it; empty where they are unusable."""
     item, num_classes = job
     annotations = annotations_of(item)
     names = tuple(annotation["label"] for annotation in annotations)
@@ -146,23 +141,14 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
     except DataError as error:
         # the label is looked at too, so that all mistakes are known at once
         problems = [_error("File cannot be read", error), *_unreadable(names)]
-        return FileRecord(item["image"], names, problems=tuple(problems)), np.zeros(0), []
+        return FileRecord(item["image"], names, problems=tuple(problems)), np.zeros(0), Drawings(np.zeros(0, int), [])
     affine = np.asarray(image.affine, dtype=float)
     pixels = np.ascontiguousarray(image.numpy())
     sizes = affine_to_spacing(affine, min(3, pixels.ndim - 1), float, suppress_zeros=False)
     spacing = tuple(round(float(size), 4) for size in sizes)
     problems = list(_image_problems(item["image"], pixels, spacing))
-    labels: list[np.ndarray] = []
-    for annotation in annotations:
-        try:
-            label = read_label(annotation["label"])
-        except DataError as error:
-            problems.append(_error("File cannot be read", error))
-            continue
-        found = _label_problems(annotation, image, label, num_classes)
-        problems += found
-        if not found:
-            labels.append(label.numpy()[0])
+    drawings, mistakes = read_drawings(annotations, image, num_classes)
+    problems += [Problem("error", *mistake) for mistake in mistakes]
     readable = not any(problem.severity == "error" for problem in problems)
     record = FileRecord(
         item["image"],
@@ -172,10 +158,10 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, list[np.ndarray]]:
         orientation="".join(code or "?" for code in nib.aff2axcodes(affine))[: len(spacing)],
         content=hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest(),
         constant=bool(pixels.min() == pixels.max()),
-        voxels=count_values(labels, pixels[0].size) if readable else {},
+        voxels=drawings.counts() if readable else {},
         problems=tuple(problems),
     )
-    return record, pixels, labels if readable else []
+    return record, pixels, drawings
 
 
 def describe(item: Item, files: FileRecord, classes: Sequence[str], split: Split) -> CaseRecord:
@@ -211,13 +197,13 @@ def candidate_counts(
     item: Item, files: FileRecord, classes: Sequence[str]
 ) -> tuple[dict[int, int], tuple[Problem, ...]]:
     """Count the voxels of every candidate set, and find the voxels whose annotations contradict each other."""
-    tables = [annotation_table(annotation, len(classes)) for annotation in annotations_of(item)]
+    annotations = annotations_of(item)
+    agreement = Agreement(annotations, len(classes))
     sets: dict[int, int] = {}
-    for values, count in files.voxels.items():
-        told = (table[value] for table, value in zip(tables, values, strict=True))
-        bits = reduce(and_, told, all_classes(len(classes)))
+    for choices, count in files.voxels.items():
+        bits = agreement(choices)
         sets[bits] = sets.get(bits, 0) + count
-    mistake = contradiction(item["image"], files.labels, files.voxels, tables, classes)
+    mistake = contradiction(item["image"], annotations, files.voxels, classes)
     return sets, () if mistake is None else (Problem("error", *mistake),)
 
 
@@ -239,16 +225,6 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
             check()
         except DataError as error:
             yield _error(kind, error)
-
-
-def _label_problems(annotation: Annotation, image: MetaTensor, label: MetaTensor, num_classes: int) -> list[Problem]:
-    """Check a label (1, H, W[, D]) of an image (C, H, W[, D]), as the loader does."""
-    name = annotation["label"]
-    mistakes = list(geometry_mistakes(name, label, image))
-    if label.ndim <= 4 and len(label) == 1:  # channels are no label values
-        found = np.unique(label.numpy(), return_counts=True)
-        mistakes += value_mistakes(name, *found, annotation_table(annotation, num_classes))
-    return [Problem("error", *mistake) for mistake in mistakes]
 
 
 def _unreadable(paths: Iterable[str]) -> Iterator[Problem]:

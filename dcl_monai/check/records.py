@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from dcl_monai.datalist.agreement import Choice
 from dcl_monai.datalist.items import Split
 
 __all__ = ["CaseRecord", "FileRecord", "Problem", "State"]
@@ -60,7 +61,7 @@ class FileRecord:
         orientation: where the axes point to, like ``LPS``.
         content: hash of the pixels.
         constant: whether all pixels have the same value.
-        voxels: values of a voxel, one per label file -> number of such voxels; empty after an error.
+        voxels: what every rater may have drawn at a voxel -> number of such voxels; empty after an error.
         problems: what is wrong with the files.
     """
 
@@ -71,7 +72,7 @@ class FileRecord:
     orientation: str = ""
     content: str = ""
     constant: bool = False
-    voxels: dict[tuple[int, ...], int] = field(default_factory=dict)
+    voxels: dict[tuple[Choice, ...], int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 

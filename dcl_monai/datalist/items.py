@@ -50,6 +50,17 @@ class Annotation(TypedDict, total=False):
     :class:`~dcl_monai.transforms.EncodeCandidates`."""
     drawn: Sequence[int | Sequence[int]]
     """The same of the file itself, where some of it is hidden to simulate partial annotation."""
+    rater: int
+    """Annotations with the same number are the masks of one rater, a structure each; others are by different raters."""
+    overlap: Literal["first", "either"]
+    """What a voxel is in which masks of one rater overlap, see :func:`~dcl_monai.candidates.agreed`; default: an
+    error."""
+    disagreement: Literal["either"]
+    """A voxel on which raters disagree may be what any of them says; default: an error."""
+    annotated_slices: Literal["drawn"] | Sequence[int]
+    """Slices that the rater looked at: those in which something is drawn, or their numbers from 1 on."""
+    uncertain_border: float
+    """Distance in mm to what is drawn otherwise, within which a voxel may be that, too."""
     content: str
     """Digest of the strokes in a file of simulated scribbles, so that the hash of the datalist covers them."""
 
@@ -100,6 +111,10 @@ class ListedItem(TypedDict, total=False):
     """The split that the user put it in; ``None`` where the subjects are still to be divided."""
     annotated: list[str | int]
     """What the user says is annotated: names of classes and unions, or label values."""
+    masks: dict[str, str]
+    """Name of a structure -> its mask, instead of a label; only the masks that exist."""
+    annotated_slices: Literal["drawn"] | Sequence[int]
+    """As in :class:`Annotation`."""
 
 
 class UndividedItem(Item, total=False):
@@ -152,10 +167,18 @@ def item_sets(item: Item, num_classes: int) -> set[int]:
 
 
 def annotation_sets(annotations: Iterable[Annotation], num_classes: int) -> set[int]:
-    """Candidate sets, as bits, that all these annotations together allow."""
-    sets = {all_classes(num_classes)}
+    """
+    Candidate sets, as bits, that all these annotations together allow.
+
+    Voxels on which they disagree, or within an uncertain border, are known from the files alone.
+    """
+    everything = all_classes(num_classes)
+    sets = {everything}
     for annotation in annotations:
-        sets = {one & other for one in sets for other in annotation_table(annotation, num_classes).values()} - {0}
+        said = {*annotation_table(annotation, num_classes).values()}
+        if "annotated_slices" in annotation:  # nothing is known of the others
+            said.add(everything)
+        sets = {one & other for one in sets for other in said} - {0}
     return sets
 
 

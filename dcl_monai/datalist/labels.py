@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import cast
+from typing import Literal, cast
 
 from dcl_monai.candidates import from_bits
 from dcl_monai.utils import DataError
 
+from .forms import entry_for, refuse_unused
 from .items import Annotation, ListedItem, UndividedItem, annotation_table
 from .schema import UNLABELLED, unknown_name
 
@@ -32,6 +32,8 @@ class LabelMeaning:
         annotated: names that are annotated, by subject or file name (``*`` and ``?`` stand for any text; of the
             entries that fit the one with most letters counts, so their order means nothing); default: see above.
         where: place in the user's file, for messages.
+        aliases: names that the data set has for classes and unions.
+        overlap: what becomes of voxels that lie in several masks, see :func:`~dcl_monai.candidates.agreed`.
 
     Raises:
         DataError: when a name is unknown, or a class has no label value that an annotator could have given it.
@@ -44,15 +46,26 @@ class LabelMeaning:
         values: Mapping[int, Names] | None,
         annotated: Mapping[str, Names] | None,
         where: str,
+        aliases: Mapping[str, str] | None = None,
+        overlap: str = "error",
     ) -> None:
         self.classes = list(classes)
         self.unions = unions
+        self.overlap = overlap
+        self.aliases = dict(aliases or {})
+        known = [*self.classes, *self.unions, UNLABELLED]
+        for alias, name in self.aliases.items():
+            if name not in known:
+                raise DataError(f"{where}, `names`, {alias!r}: {unknown_name(name, known)}.")
+            if alias in known and alias != name:
+                raise DataError(f"{where}, `names`: {alias!r} is a name of the file itself. Take it out of `names`.")
         self.by_name = annotated
         self.where = where
         self.values: dict[int, list[int]] = {}
         self.unlabelled: list[int] = []
         for value, names in (values or {}).items():
             place = f"`values`, value {value}"
+            names = [self.aliases.get(name, name) for name in names]
             if UNLABELLED in names and len(names) > 1:
                 raise DataError(f"{where}, {place}: is {UNLABELLED} and something else. Choose one.")
             if UNLABELLED in names:
@@ -75,7 +88,7 @@ class LabelMeaning:
     def members(self, names: Iterable[str], place: str) -> list[int]:
         """Class indices of names of classes and unions."""
         members: set[int] = set()
-        for name in names:
+        for name in (self.aliases.get(name, name) for name in names):
             if name not in self.unions and name not in self.classes:
                 raise DataError(f"{self.where}, {place}: {unknown_name(name, [*self.classes, *self.unions])}.")
             members |= {self.classes.index(member) for member in self.unions.get(name, [name])}
@@ -135,21 +148,23 @@ class LabelMeaning:
         Raises:
             DataError: when it is not said what is annotated in an image, or said of an image that does not exist.
         """
-        result, unused = [], [pattern for pattern in self.by_name or () if letters(pattern)]
+        result, used = [], []
         for item in items:
-            fitting = max((pattern for pattern in self.by_name or () if fits(pattern, item)), key=letters, default=None)
-            unused = [pattern for pattern in unused if pattern != fitting]
+            fitting = entry_for(item, self.by_name or ())
+            used += [fitting] if fitting is not None else []
             result.append(self._annotated(item, fitting))
-        if unused:
-            raise DataError(
-                f"{self.where}, `annotated`: no image is left for the entry {unused[0]!r}. Compare it with "
-                "the subjects and file names; of several entries that fit, the one with most letters counts."
-            )
+        refuse_unused(self.by_name or (), used, f"{self.where}, `annotated`")
         return result
 
     def _annotated(self, item: ListedItem, pattern: str | None) -> UndividedItem:
         own = item.get("annotated")
-        result = cast(UndividedItem, {key: value for key, value in item.items() if key != "annotated"})
+        result = cast(UndividedItem, {key: value for key, value in item.items() if key not in ("annotated", "masks")})
+        if item.get("masks"):
+            first, *further = self.mask_annotations(item["masks"])
+            result.update(first)  # type: ignore[typeddict-item]
+            if further:
+                result["further_labels"] = further
+            return result
         if "label" not in item:
             if own is not None:
                 raise DataError(f"{self.where}: {item['image']} is `annotated` but has no label. Add it.")
@@ -177,13 +192,38 @@ class LabelMeaning:
             result["unlabelled"] = self.unlabelled
         return result
 
+    def mask_annotations(self, masks: Mapping[str, str]) -> list[Annotation]:
+        """
+        What the masks of an image say: inside is the structure, outside everything else.
 
-def letters(pattern: str) -> int:
-    """How much of a name an entry of ``annotated`` spells out."""
-    return len(pattern) - pattern.count("*") - pattern.count("?")
-
-
-def fits(pattern: str, item: ListedItem) -> bool:
-    """Whether an entry of ``annotated`` is for an item, by its subject or its name within the data set."""
-    pattern = pattern.replace("[", "[[]")  # but for * and ?, names are what they are
-    return fnmatchcase(item["subject"], pattern) or fnmatchcase(item["case"], pattern)
+        Raises:
+            DataError: when a name is unknown, or two masks are of one structure.
+        """
+        known = [*self.classes, *self.unions, *self.aliases]
+        unknown = [name for name in masks if name not in known]
+        if unknown:
+            told = "; ".join(unknown_name(name, known[: len(self.classes) + len(self.unions)]) for name in unknown)
+            raise DataError(f"{self.where}, `masks`: {told}. Say in `names` what a name stands for, or take it out.")
+        result: list[Annotation] = []
+        seen: dict[tuple[int, ...], str] = {}
+        for name, path in masks.items():
+            if self.aliases.get(name) == UNLABELLED:
+                raise DataError(f"{self.where}, `masks`: {name!r} is {UNLABELLED}. Leave the mask out.")
+            members = self.members([name], "`masks`")
+            other = seen.setdefault(tuple(members), name)
+            if other != name:
+                raise DataError(
+                    f"{self.where}, `masks`: {other!r} and {name!r} are both {self.names(members)}. Merge the masks, "
+                    "or make two classes of them and a union."
+                )
+            outside = [j for j in range(len(self.classes)) if j not in members]
+            annotation: Annotation = {
+                "label": path,
+                "values": {0: outside, 1: members, 255: members},
+                "annotated": [members[0] if len(members) == 1 else members],
+                "rater": 0,
+            }
+            if self.overlap != "error":
+                annotation["overlap"] = cast(Literal["first", "either"], self.overlap)
+            result.append(annotation)
+        return result

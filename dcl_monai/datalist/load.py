@@ -12,6 +12,7 @@ from typing import Any, cast
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
+from .forms import add_forms
 from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of
 from .labels import LabelMeaning
 from .schema import MAX_CLASSES, DatalistDocument, parse_document, read_file
@@ -21,6 +22,8 @@ from .splits import SPLITS, split_subjects
 __all__ = ["datalist_hash", "load_datalist", "write_datalist"]
 
 VERSION = 1
+FORMS = ("overlap", "disagreement", "annotated_slices", "uncertain_border")
+"""Entries of an annotation that say more than its label values do."""
 
 
 def load_datalist(source: str | Path | Mapping[str, Any], folder: str | Path = ".") -> Datalist:
@@ -54,8 +57,10 @@ def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datali
     for dataset, entry in document.datasets.items():
         where = f"{name}: data set {dataset!r}"
         found, entry = list_items(dataset, entry, folder, where)
-        meaning = LabelMeaning(document.classes, document.unions, entry.values, entry.annotated, where)
-        for item in meaning.annotate(found):
+        meaning = LabelMeaning(
+            document.classes, document.unions, entry.values, entry.annotated, where, entry.names, entry.overlap
+        )
+        for item in add_forms(meaning.annotate(found), entry, where):
             if len(document.datasets) > 1:  # patient 1 of one hospital is not patient 1 of the next
                 item["subject"] = f"{dataset}/{item['subject']}"
             items.append(item)
@@ -102,10 +107,12 @@ def datalist_hash(datalist: Datalist) -> str:
     num_classes = len(datalist["classes"])
 
     def canonical(item: Item) -> dict[str, list[Any]]:
-        told = [
-            [sorted(annotation_table(annotation, num_classes).items()), annotation.get("content")]
-            for annotation in annotations_of(item)
-        ]
+        told = []
+        for place, annotation in enumerate(annotations_of(item)):
+            table = sorted(annotation_table(annotation, num_classes).items())
+            forms = {key: value for key, value in annotation.items() if key in FORMS}
+            order = [place] if annotation.get("overlap") == "first" else []
+            told.append([table, annotation.get("content"), *([forms, *order] if forms else [])])
         return {"case": [item.get("dataset"), item.get("case"), item["subject"]], "annotations": sorted(told, key=repr)}
 
     content: dict[str, list[str]] = {

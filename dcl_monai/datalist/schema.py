@@ -50,6 +50,8 @@ UNLABELLED = "unlabelled"
 
 MAX_CLASSES = 256
 """Most classes of a model, background included: label maps are written in a byte per voxel."""
+MAX_BORDER = 100
+"""Widest uncertain border in mm."""
 MAX_BYTES = 2**28
 """Largest file that is read."""
 MAX_GROWTH, FREE_GROWTH = 10, 10**5
@@ -75,7 +77,32 @@ def _division(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else _proportions(value)
 
 
+def _slices(value: Any) -> Any:
+    numbers = isinstance(value, (list, tuple)) and all(type(number) is int and number > 0 for number in value)
+    if value != "drawn" and not (numbers and value):
+        raise ValueError(f"must be `drawn`, or slice numbers from 1 on like [3, 7], got {short(value)}")
+    return value if value == "drawn" else sorted({*value})
+
+
+def _choice(*words: str) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if value not in words:
+            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}, got {short(value)}")
+        return value
+
+    return BeforeValidator(check)
+
+
+def _millimetres(value: Any) -> Any:
+    if type(value) not in (int, float) or not 0 <= value <= MAX_BORDER:
+        raise ValueError(f"must be a distance in mm, 0 to {MAX_BORDER}, got {short(value)}")
+    return float(value)
+
+
 Text = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
+
+
+Slices = Annotated[str | list[int], BeforeValidator(_slices)]
 
 
 class Strict(BaseModel):
@@ -97,6 +124,8 @@ class ItemEntry(BaseModel):
     label: Text | None = None
     subject: Text | None = None
     annotated: list[str | int] | None = None
+    masks: dict[Text, Text] | None = None
+    annotated_slices: Slices | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -139,6 +168,15 @@ class DatasetEntry(Strict):
     values: dict[int, list[str]] | None = None
     annotated: dict[Text, list[str]] | None = None
     """Names by subject or file name, where ``*`` and ``?`` stand for any text; a list in the file is one for ``*``."""
+    masks: dict[Text, Text] | None = Field(None, min_length=1)
+    """Patterns of the mask files of every structure, instead of ``labels``."""
+    names: dict[Text, Text] = {}
+    """Names that the data set has for classes and unions."""
+    overlap: Annotated[str, _choice("error", "first", "either")] = "error"
+    disagreement: Annotated[str, _choice("error", "either")] = "error"
+    annotated_slices: dict[Text, Slices] | None = None
+    """By subject or file name, as ``annotated``."""
+    uncertain_border: Annotated[float, BeforeValidator(_millimetres)] = 0.0
     split: Annotated[str | list[float] | None, BeforeValidator(_division)] = None
     allow_missing_labels: bool = False
 
@@ -156,7 +194,7 @@ class DatasetEntry(Strict):
             result[int(key)] = [names] if isinstance(names, (str, int, float)) else names
         return result
 
-    @field_validator("annotated", mode="before")
+    @field_validator("annotated", "annotated_slices", mode="before")
     @classmethod
     def _everywhere(cls, annotated: Any) -> Any:
         return annotated if annotated is None or isinstance(annotated, Mapping) else {"*": annotated}
@@ -178,9 +216,27 @@ class DatasetEntry(Strict):
                 "give either `images` (a pattern of file names), or `list` (a file), or the lists `training`, "
                 "`validation`, `test` themselves"
             )
+        listed = [item for split in SPLITS for item in getattr(self, split) or ()]
+        has_masks = self.masks is not None or any(item.masks is not None for item in listed)
+        if self.masks is not None and (self.images is None or self.labels is not None):
+            raise ValueError("`masks` are patterns of file names; they need `images`, a pattern too, and no `labels`")
+        if any(item.masks is not None and (item.label is not None or item.annotated is not None) for item in listed):
+            raise ValueError("an image in the lists has `masks`, which need neither `label` nor `annotated`")
+        if self.masks is not None and (self.values is not None or self.annotated is not None):
+            raise ValueError(
+                "`masks` say by their names what is drawn, and by the files that exist what is annotated: leave "
+                "`values` and `annotated` out"
+            )
+        if self.overlap != "error" and not has_masks and self.listing is None:
+            raise ValueError("`overlap` tells of `masks`, but there are none")
+        if self.images is not None and self.labels is None and self.masks is None:
+            for key in ("annotated_slices", "uncertain_border", "names"):
+                if getattr(self, key):
+                    raise ValueError(f"`{key}` tells of labels, but `labels` or `masks` is missing")
         if self.labels is not None and self.images is None:
             raise ValueError("`labels` is a pattern of file names and needs `images`, a pattern too")
-        if self.images is not None and self.labels is None and (self.values is not None or self.annotated is not None):
+        labelled = self.labels is not None or self.masks is not None
+        if self.images is not None and not labelled and (self.values is not None or self.annotated is not None):
             raise ValueError("`values` and `annotated` tell of labels, but `labels`, a pattern too, is missing")
         return self
 

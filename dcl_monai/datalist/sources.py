@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
@@ -22,8 +22,12 @@ __all__ = ["decathlon_entry", "list_items", "merge_annotations"]
 
 logger = logging.getLogger(__name__)
 
+FURTHER: Literal["further_labels"] = "further_labels"
+
 EXTENSIONS = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
-LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "numTraining", "numTest")
+FORMS = ("values", "annotated", "names", "overlap", "disagreement", "annotated_slices", "uncertain_border")
+"""Entries of a data set that say what its labels mean."""
+LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "numTraining", "numTest", "name")
 """Entries of a Decathlon-style list that nothing else may look like."""
 
 
@@ -62,9 +66,10 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
     if not all(Path(item["image"]).is_relative_to(root) for item in items):
         root = os.path.commonpath([os.path.dirname(item["image"]) for item in items])
     for item in items:
-        if re.search(r"[\x00-\x1f\ud800-\udfff]", item["image"] + item.get("label", "")):
+        labels = [item["label"]] if "label" in item else [*item.get("masks", {}).values()]
+        if re.search(r"[\x00-\x1f\ud800-\udfff]", item["image"] + "".join(labels)):
             raise DataError(f"{where}: {item['image']!r} or its label has an odd file name. Rename it.")
-        if "label" in item and os.path.realpath(item["image"]) == os.path.realpath(item["label"]):
+        if any(os.path.realpath(item["image"]) == os.path.realpath(label) for label in labels):
             raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of them.")
         item["case"] = case_name(item["image"], root)
         item.setdefault("subject", item["case"])
@@ -83,7 +88,7 @@ def read_listing(entry: DatasetEntry, path: Path, where: str) -> DatasetEntry:
         listed = DatasetEntry.model_validate(decathlon_entry(read_file(path), path))
     except ValidationError as error:
         raise DataError(f"{path}, list of {where}: {describe_mistake(error)}. Correct the list.") from error
-    said = {key: getattr(entry, key) for key in ("values", "annotated", "split")}
+    said = {key: getattr(entry, key) for key in (*FORMS, "split") if key in entry.model_fields_set}
     return listed.model_copy(update={key: value for key, value in said.items() if value is not None})
 
 
@@ -99,7 +104,7 @@ def decathlon_entry(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
         if meant:
             raise DataError(f"{name}: {key!r} is unknown; do you mean {meant!r}? Correct it or take it out.")
     entry: dict[str, Any] = {key: content[key] for key in SPLITS if content.get(key)}
-    entry |= {key: content[key] for key in ("values", "annotated") if key in content}
+    entry |= {key: content[key] for key in FORMS if key in content}
     labels = content.get("labels")
     if isinstance(labels, Mapping) and "values" not in entry:
         if not all(re.fullmatch(r"[0-9]{1,18}", str(value)) for value in labels):
@@ -128,15 +133,10 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
             f"{where}, `images`: no field {{subject}} says whose image it is, so one person could stand in two splits. "
             f"Name it, for example {entry.images.replace(images.fields[0], 'subject')}."
         )
-    labels = Pattern(entry.labels, f"{where}, `labels`") if entry.labels is not None else None
-    if labels is not None:
-        unknown = [f"{{{field}}}" for field in labels.fields if field not in images.fields]
-        unknown += re.findall(r"[*?]", labels.text)
-        if unknown:
-            raise DataError(
-                f"{where}, `labels`: what {unknown[0]} stands for is not known from `images`. Name the parts that both "
-                "have in common by fields like {subject}, in both."
-            )
+    labels = label_pattern(entry.labels, images, f"{where}, `labels`") if entry.labels is not None else None
+    masks = {
+        name: label_pattern(text, images, f"{where}, `masks`, {name!r}") for name, text in (entry.masks or {}).items()
+    }
     matches = images.matches(root)
     label_of = {} if labels is None else {name: labels.fill(fields) for name, fields in matches.items()}
     alone = [] if labels is None else sorted(set(labels.matches(root)) - set(label_of.values()) - set(matches))
@@ -144,8 +144,11 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
         logger.warning(
             f"{where}: {len(alone)} file(s) fit `labels` but belong to no image; the first is {alone[0]}, left out."
         )
+    masks_of = {name: {key: mask.fill(fields) for key, mask in masks.items()} for name, fields in matches.items()}
     # A pattern of images may fit labels too ("_gt" read as part of a field): what is somebody's label is no image.
-    for name in sorted(set(matches) - set(label_of.values())):
+    theirs = {*label_of.values(), *(mask for own in masks_of.values() for mask in own.values())}
+    found: set[str] = set()
+    for name in sorted(set(matches) - theirs):
         fields = {"image": os.path.normpath(os.path.join(root, name)), **matches[name]}
         item = cast(ListedItem, fields | {"split": entry.split if isinstance(entry.split, str) else None})
         if labels is not None:
@@ -162,7 +165,17 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
                     f"{label}: no such file, though {item['image']} should have this label. Correct `labels` of "
                     f"{where}, or set allow_missing_labels: true to use the image as one of which nothing is known."
                 )
+        paths = {key: os.path.normpath(os.path.join(root, mask)) for key, mask in masks_of[name].items()}
+        there = {key: path for key, path in paths.items() if os.path.exists(path)}  # one that is missing: not annotated
+        found |= {*there}
+        if there:
+            item["masks"] = there
         yield item
+    for name in (name for name in masks if matches and name not in found):
+        raise DataError(
+            f"{where}, `masks`: no file fits {masks[name].text!r}, the pattern of {name!r}. Correct it, or take the "
+            "name out."
+        )
 
 
 def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]:
@@ -180,13 +193,31 @@ def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]
     for split, listed in lists.items():
         for item in listed:
             fields = item.model_dump(exclude_none=True)
-            for key in ("image", "label"):
-                if key in fields:
-                    fields[key] = path_below(root, fields[key])
-                    if not os.path.exists(fields[key]):
-                        raise DataError(f"{fields[key]}: no such file, though {where} lists it as {key}. Correct it.")
+            for files, key in [*((fields, key) for key in ("image", "label")), *masks_in(fields)]:
+                if key in files:
+                    files[key] = path_below(root, files[key])
+                    if not os.path.exists(files[key]):
+                        raise DataError(f"{files[key]}: no such file, though {where} lists it as {key}. Correct it.")
             fields["split"] = entry.split if isinstance(entry.split, str) else None if only_training else split
             yield cast(ListedItem, fields)
+
+
+def label_pattern(text: str, images: Pattern, where: str) -> Pattern:
+    """A pattern of labels, all of whose fields are known from the images."""
+    labels = Pattern(text, where)
+    unknown = [f"{{{field}}}" for field in labels.fields if field not in images.fields]
+    unknown += re.findall(r"[*?]", labels.text)
+    if unknown:
+        raise DataError(
+            f"{where}: what {unknown[0]} stands for is not known from `images`. Name the parts that both have in "
+            "common by fields like {subject}, in both."
+        )
+    return labels
+
+
+def masks_in(fields: Mapping[str, Any]) -> list[tuple[dict[str, str], str]]:
+    """The masks of a listed image: where they stand, and the names of their structures."""
+    return [(fields["masks"], name) for name in fields.get("masks", ())]
 
 
 class Pattern:
@@ -256,18 +287,29 @@ def merge_annotations(items: Iterable[UndividedItem]) -> list[UndividedItem]:
         if first["dataset"] == item["dataset"] and first["subject"] != item["subject"]:
             subjects = f"{first['subject']!r} and {item['subject']!r}"
             raise DataError(f"{item['image']}: is listed twice, of subjects {subjects}. Choose one.")
-        annotations = annotations_of(first)
-        entries: Mapping[str, object] = item
-        new = cast(Annotation, {key: entries[key] for key in Annotation.__annotations__ if key in entries})
+        annotations, new = annotations_of(first), annotations_of(item)
         if annotations and not new:
             continue
-        said = {key: value for key, value in new.items() if key != "label"}
-        if not new or any(
-            os.path.samefile(other["label"], new["label"]) and said.items() <= other.items() for other in annotations
-        ):
+        if not new or any(same_annotation(one, other) for one in new for other in annotations):
             raise DataError(f"{item['image']}: is listed twice with the same label {both}. Take one entry out.")
-        if annotations:
-            first["further_labels"] = [*first.get("further_labels", ()), new]
-        else:
-            merged[image] = {**first, **new}
+        raters = 1 + max((annotation.get("rater", -1) for annotation in annotations), default=-1)
+        joined = [*map(said_of, annotations), *(renumbered(said_of(other), raters) for other in new)]
+        kept = {key: value for key, value in first.items() if key not in (*Annotation.__annotations__, FURTHER)}
+        merged[image] = cast(UndividedItem, kept | joined[0] | ({FURTHER: joined[1:]} if joined[1:] else {}))
     return list(merged.values())
+
+
+def said_of(annotation: Annotation) -> Annotation:
+    """What an annotation says, without the other entries of the item that it stands in."""
+    return cast(Annotation, {key: value for key, value in annotation.items() if key in Annotation.__annotations__})
+
+
+def renumbered(annotation: Annotation, start: int) -> Annotation:
+    """The annotation as that of another rater."""
+    return {**annotation, "rater": annotation["rater"] + start} if "rater" in annotation else annotation
+
+
+def same_annotation(one: Annotation, other: Annotation) -> bool:
+    """Whether an annotation says nothing that another one does not."""
+    said = {key: value for key, value in said_of(one).items() if key not in ("label", "rater")}
+    return os.path.samefile(one["label"], other["label"]) and said.items() <= other.items()

@@ -9,7 +9,8 @@ import numpy as np
 
 from dcl_monai.check import CaseRecord, FileRecord, find_problems
 from dcl_monai.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
-from dcl_monai.datalist.items import Datalist, annotation_table, annotations_of
+from dcl_monai.datalist.agreement import Agreement
+from dcl_monai.datalist.items import Datalist, annotations_of
 from dcl_monai.utils import DataError
 
 __all__ = ["Fingerprint", "take_fingerprint"]
@@ -123,16 +124,13 @@ def refuse(datalist: Datalist, records: Sequence[CaseRecord]) -> None:
 
 def sample_files(job: Job) -> Sample:
     """Read the files of an item, see :func:`~dcl_monai.check.reading.read_files`."""
-    record, pixels, labels = read_arrays(job)
+    record, pixels, drawings = read_arrays(job)
     item, num_classes = job
     nothing = Sample(record, 0.0, np.zeros(0, np.float32), (0.0,) * len(record.shape))
     if not pixels.size or any(problem.severity == "error" for problem in record.problems):
         return nothing  # it will be refused
-    inside = np.zeros(pixels.shape[1:], dtype=bool)
-    for annotation, label in zip(annotations_of(item), labels, strict=True):
-        # what one annotation excludes from the background, no other brings back
-        table = annotation_table(annotation, num_classes)
-        inside |= np.isin(label, [value for value, bits in table.items() if not bits & 1])
+    agreement = Agreement(annotations_of(item), num_classes)
+    inside = np.array([not agreement(choices) & 1 for choices in drawings.choices])[drawings.codes]
     minimum = float(pixels.min())
     if not inside.any():
         return Sample(record, minimum, nothing.foreground, nothing.reach)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, reduce
-from operator import and_
+from collections.abc import Collection, Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,15 +12,12 @@ import torch
 from monai.data import MetaTensor
 from monai.transforms import LoadImage
 
-from dcl_monai.candidates import from_bits
 from dcl_monai.utils import DataError
 
 from .check import check_file
 
 __all__ = [
     "LabelMistake",
-    "contradiction",
-    "count_values",
     "file_of",
     "geometry_mistakes",
     "read_image",
@@ -121,7 +116,9 @@ def geometry_mistakes(name: str, label: torch.Tensor, image: torch.Tensor) -> It
             )
 
 
-def value_mistakes(name: str, values: np.ndarray, counts: np.ndarray, known: Collection[int]) -> Iterator[LabelMistake]:
+def value_mistakes(
+    name: str, values: np.ndarray, counts: np.ndarray, known: Collection[int], is_mask: bool = False
+) -> Iterator[LabelMistake]:
     """
     Check that the values of a label are whole numbers that have a meaning.
 
@@ -130,6 +127,7 @@ def value_mistakes(name: str, values: np.ndarray, counts: np.ndarray, known: Col
         values: the values that the label holds, each once.
         counts: number of voxels of each.
         known: label values that have a meaning.
+        is_mask: whether the label is the mask of one structure.
     """
     odd = values[~np.isfinite(values) | (values != np.rint(values))]
     if odd.size:
@@ -142,65 +140,14 @@ def value_mistakes(name: str, values: np.ndarray, counts: np.ndarray, known: Col
     unknown = {int(value): int(count) for value, count in zip(values, counts, strict=True) if int(value) not in known}
     if unknown:
         shown = ", ".join(map(str, list(unknown)[:SHOWN_VALUES])) + (", ..." if len(unknown) > SHOWN_VALUES else "")
+        remedy = (
+            "a mask of one structure holds 0 and 1, or 0 and 255. Correct the file, or describe it by `labels` and "
+            "`values` instead of `masks`."
+            if is_mask
+            else f"known values are {sorted(known)}. Correct the file, or say in `values` of the data set what they "
+            "stand for."
+        )
         yield LabelMistake(
             "Label value without a meaning",
-            f"{name}: label value(s) [{shown}] in {sum(unknown.values())} voxel(s) have no meaning; known values are "
-            f"{sorted(known)}. Correct the file, or say in `values` of the data set what they stand for.",
+            f"{name}: label value(s) [{shown}] in {sum(unknown.values())} voxel(s) have no meaning; {remedy}",
         )
-
-
-def count_values(labels: Sequence[np.ndarray], size: int) -> dict[tuple[int, ...], int]:
-    """
-    Count the voxels of every combination of values.
-
-    Args:
-        labels: label maps of one shape, one per annotation; there may be none.
-        size: number of voxels.
-    """
-    if not labels:
-        return {(): size}
-    values = [np.unique(label) for label in labels]
-    if len(labels) == 1:
-        joint, counts = np.arange(len(values[0])), np.unique(labels[0], return_counts=True)[1]
-    else:
-        places = [np.searchsorted(found, label).ravel() for found, label in zip(values, labels, strict=True)]
-        joint, counts = np.unique(np.ravel_multi_index(places, [len(found) for found in values]), return_counts=True)
-    combined = zip(*np.unravel_index(joint, [len(found) for found in values]), strict=True)
-    return {
-        tuple(int(found[place]) for found, place in zip(values, combination, strict=True)): int(count)
-        for combination, count in zip(combined, counts, strict=True)
-    }
-
-
-def contradiction(
-    image: str,
-    labels: Sequence[str],
-    voxels: Mapping[tuple[int, ...], int],
-    tables: Sequence[Mapping[int, int]],
-    classes: Sequence[str],
-) -> LabelMistake | None:
-    """
-    Say where the annotations of one image leave no class for a voxel.
-
-    Args:
-        image: the image's file.
-        labels: the label files.
-        voxels: values of a voxel, one per label -> number of such voxels, see :func:`count_values`.
-        tables: for every label, value -> candidate set.
-        classes: class names.
-    """
-    conflicts: Counter[tuple[int, ...]] = Counter()
-    for values, count in voxels.items():
-        told = tuple(table[value] for table, value in zip(tables, values, strict=True))
-        if told and not reduce(and_, told):
-            conflicts[told] += count
-    if not conflicts:
-        return None
-    worst = max(conflicts, key=lambda told: (conflicts[told], told))
-    words = [" or ".join(classes[j] for j in from_bits(bits)) for bits in worst]
-    said = "; ".join(f"{name} says {word}" for name, word in zip(labels, words, strict=True))
-    return LabelMistake(
-        "Annotations contradict each other",
-        f"{image}: its annotations contradict each other in {sum(conflicts.values())} voxel(s): {said}. Correct one of "
-        "them or take it off the list.",
-    )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import reduce
 from typing import Any, cast
 
+import numpy as np
 import torch
 from monai.config import KeysCollection
 from monai.data import MetaTensor
 from monai.transforms import MapTransform
 
-from dcl_monai.candidates import all_classes, candidate_label, candidate_sets
+from dcl_monai.candidates import agreed, all_classes, candidate_label, outlines, shown_set
+from dcl_monai.datalist.agreement import Agreement
 from dcl_monai.datalist.items import SPECIFICATION, Annotation, Item, annotations_of
 from dcl_monai.utils import DataError
 
-from .array import EncodeCandidates, IntersectCandidates
-from .files import contradiction, count_values, file_of, geometry_mistakes, read_label
+from .drawings import contradiction, read_drawings
+from .files import file_of
 
 __all__ = ["LoadCandidatesD", "LoadCandidatesDict", "LoadCandidatesd"]
 
@@ -24,7 +25,7 @@ __all__ = ["LoadCandidatesD", "LoadCandidatesDict", "LoadCandidatesd"]
 class LoadCandidatesd(MapTransform):
     """
     Load what is known of an image as candidate sets: the label files of an item of a datalist, each encoded by its own
-    values, and merged. An image without a label may be anything everywhere.
+    values, and merged (:mod:`dcl_monai.transforms.drawings`). An image without a label may be anything everywhere.
 
     The entries that describe the annotations (``values``, ``annotated``, ...) are taken off the item.
 
@@ -46,41 +47,44 @@ class LoadCandidatesd(MapTransform):
         self.num_classes = num_classes
         self.image_key = image_key
         self.classes = [f"class {j}" for j in range(num_classes)] if classes is None else list(classes)
-        self.intersect = IntersectCandidates()
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         d = dict(data)
-        image = d[self.image_key]
         annotations = annotations_of(cast(Item, d))  # but for its image, which is loaded
-        labels = [self.encode(annotation, image) for annotation in annotations]
-        if len(labels) > 1:
-            self.compare([annotation["label"] for annotation in annotations], labels, image)
-        if not labels:
-            blank = torch.zeros_like(image[:1], dtype=torch.float32)
-            labels = [candidate_label(blank, [all_classes(self.num_classes)], like=image)]
+        label = self.load(annotations, d[self.image_key])
         for key in self.keys:
-            d[key] = reduce(self.intersect, labels)
+            d[key] = label
         return {key: value for key, value in d.items() if key not in SPECIFICATION}
 
-    def encode(self, annotation: Annotation, image: torch.Tensor) -> MetaTensor:
-        """Load one annotation of ``image``."""
-        name = annotation["label"]
-        label = read_label(name)
-        for mistake in geometry_mistakes(name, label, image):
+    def load(self, annotations: Sequence[Annotation], image: torch.Tensor) -> MetaTensor:
+        """Load the annotations of ``image``, which may be none, as codes with their table, (1, H, W[, D])."""
+        drawings, mistakes = read_drawings(annotations, image, self.num_classes)
+        for mistake in mistakes:
             raise DataError(mistake.message)
-        encode = EncodeCandidates(self.num_classes, annotation.get("values"), annotation.get("unlabelled"))
-        coded = encode(label, annotation.get("annotated"))
-        if isinstance(image, MetaTensor):
-            coded.affine = image.affine  # equal but for rounding: resampled alike, to the same shape
-        return coded
+        wrong = contradiction(file_of(image, "image"), annotations, drawings.counts(), self.classes)
+        if wrong is not None:
+            raise DataError(wrong.message)
+        agreement = Agreement(annotations, self.num_classes)
+        table = [self.outside(annotations)]
+        codes = np.zeros(len(drawings.choices), np.float32)
+        for place, choices in enumerate(drawings.choices):
+            bits = agreement(choices)
+            if bits not in table:
+                table.append(bits)
+            codes[place] = table.index(bits)
+        label = candidate_label(torch.from_numpy(codes[drawings.codes])[None], table, like=image)
+        if annotations:
+            label.meta["filename_or_obj"] = annotations[0]["label"]
+        return label
 
-    def compare(self, names: Sequence[str], labels: Sequence[MetaTensor], image: torch.Tensor) -> None:
-        """Refuse annotations of ``image``, coded, that contradict each other."""
-        voxels = count_values([label.numpy() for label in labels], image[0].numel())
-        tables = [dict(enumerate(candidate_sets(label))) for label in labels]
-        mistake = contradiction(file_of(image, "image"), names, voxels, tables, self.classes)
-        if mistake is not None:
-            raise DataError(mistake.message)
+    def outside(self, annotations: Sequence[Annotation]) -> int:
+        """What the annotations say of a voxel outside the image: nothing for scribbles, background otherwise."""
+        everything = all_classes(self.num_classes)
+        said = [everything]
+        for annotation in annotations:
+            drawn = outlines(annotation.get("annotated"), self.num_classes, annotation["label"])
+            said.append(everything if annotation.get("unlabelled") else shown_set(1, drawn, self.num_classes))
+        return agreed(said, "either")  # that they differ there is no contradiction: nobody drew
 
 
 LoadCandidatesD = LoadCandidatesDict = LoadCandidatesd

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dcl_monai.check import State, inspect_datalist, inspect_item, reading
+from dcl_monai.transforms import drawings
 
 from .conftest import CLASSES, SHAPE, blocks
 
@@ -131,11 +132,9 @@ class TestDatalist:
 
     def test_files_of_repeated_items_are_read_once(self, datalist, monkeypatch):
         read = []
-        for name in ("read_image", "read_label"):
-            load = getattr(reading, name)
-            monkeypatch.setattr(
-                reading, name, lambda path, load=load: read.append(os.path.basename(path)) or load(path)
-            )
+        for room, name in ((reading, "read_image"), (drawings, "read_label")):
+            load = getattr(room, name)
+            monkeypatch.setattr(room, name, lambda path, load=load: read.append(os.path.basename(path)) or load(path))
         datalist["training"] = [item | {"annotated": [j]} for item in datalist["training"] for j in range(3)]
         records = inspect_datalist(datalist, progress=False)
         assert len(records) == 14
@@ -161,17 +160,3 @@ class TestDatalist:
             held = [getattr(part, field.name) for part in (record, record.files) for field in fields(part)]
             assert {type(value) for value in held} <= {str, tuple, bool, dict, type(record.files)}
             assert len(record.files.voxels) <= 3
-
-
-@pytest.mark.parametrize(
-    ("labels", "counts"),
-    [
-        ([], {(): 4}),
-        ([[0, 0, 5, 5]], {(0,): 2, (5,): 2}),
-        ([[0, 0, 5, 5], [1, 1, 1, 2]], {(0, 1): 2, (5, 1): 1, (5, 2): 1}),
-        ([[0, 1, 0, 1], [3, 3, 4, 4], [7, 7, 7, 7]], {(0, 3, 7): 1, (0, 4, 7): 1, (1, 3, 7): 1, (1, 4, 7): 1}),
-    ],
-)
-def test_count_values(labels, counts):
-    arrays = [np.array(label, np.float32).reshape(2, 2) for label in labels]
-    assert reading.count_values(arrays, 4) == counts

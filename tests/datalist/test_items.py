@@ -9,8 +9,10 @@ from dcl_monai.datalist.splits import SPLITS
 
 
 def test_keys_are_derived_from_the_types():
-    assert {*SPECIFICATION} == {"values", "unlabelled", "annotated", "drawn", "content", "further_labels"}
-    assert {*RESERVED} == {*SPECIFICATION, "case", "dataset", "split"} - {"annotated"}
+    values = {"values", "unlabelled", "annotated", "drawn", "content", "further_labels"}
+    forms = {"rater", "overlap", "disagreement", "annotated_slices", "uncertain_border"}
+    assert {*SPECIFICATION} == values | forms
+    assert {*RESERVED} == {*SPECIFICATION, "case", "dataset", "split"} - {"annotated", "annotated_slices"}
     assert {*SPLITS} == Datalist.__annotations__.keys() - {"classes", "unions"}
     assert Annotation.__annotations__.keys() < Item.__annotations__.keys()
 

@@ -148,7 +148,7 @@ class TestMistakes:
         if content is not None:
             path.write_bytes(content)
         message = fails({"label": str(path), "values": FULL})
-        assert message.startswith(f"{path}: cannot be read (")
+        assert message.startswith(f"{path}: cannot be read")
         assert "Replace the file" in message
 
     def test_folder_without_dicom(self, tmp_path):

@@ -1,0 +1,77 @@
+"""Forms of annotation that a table of label values does not tell: single slices, raters who disagree, borders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from dcl_monai.utils import DataError
+
+from .items import ListedItem, UndividedItem, annotations_of
+from .schema import DatasetEntry
+
+__all__ = ["add_forms", "entry_for", "refuse_unused"]
+
+T = TypeVar("T")
+
+
+def add_forms(items: Iterable[UndividedItem], entry: DatasetEntry, where: str) -> list[UndividedItem]:
+    """
+    Say of every annotation of a data set which slices count, how wide its borders are, and whether it may be disputed.
+
+    Args:
+        items: its items.
+        entry: its description.
+        where: place in the user's file, for messages.
+
+    Raises:
+        DataError: when slices are named of an image that does not exist.
+    """
+    items = list(items)
+    chosen: list[str] = []
+    for item in items:
+        said: dict[str, object] = {}
+        own = item.pop("annotated_slices", None)
+        pattern = entry_for(item, entry.annotated_slices or {})
+        if pattern is not None:
+            chosen.append(pattern)
+            said["annotated_slices"] = (entry.annotated_slices or {})[pattern]
+        if own is not None:
+            said["annotated_slices"] = own
+        if entry.uncertain_border:
+            said["uncertain_border"] = entry.uncertain_border
+        if entry.disagreement != "error":
+            said["disagreement"] = entry.disagreement
+        if "annotated_slices" in said and item.get("label") is None and own is not None:
+            raise DataError(f"{where}: {item['image']} has `annotated_slices` but no label. Add it.")
+        for annotation in annotations_of(item):
+            annotation.update(said)  # type: ignore[typeddict-item]
+    refuse_unused(entry.annotated_slices or {}, chosen, f"{where}, `annotated_slices`")
+    return items
+
+
+def entry_for(item: ListedItem | UndividedItem, entries: Iterable[str]) -> str | None:
+    """The entry that is for an item, by its subject or its name within the data set: of those that fit, the longest."""
+    return max((pattern for pattern in entries if fits(pattern, item)), key=letters, default=None)
+
+
+def refuse_unused(entries: Iterable[str], used: Sequence[str], where: str) -> None:
+    """Refuse entries that are for no image; one that spells out nothing may be left over."""
+    unused = [pattern for pattern in entries if letters(pattern) and pattern not in used]
+    if unused:
+        raise DataError(
+            f"{where}: no image is left for the entry {unused[0]!r}. Compare it with the subjects and file names; of "
+            "several entries that fit, the one with most letters counts."
+        )
+
+
+def letters(pattern: str) -> int:
+    """How much of a name an entry spells out."""
+    return len(pattern) - pattern.count("*") - pattern.count("?")
+
+
+def fits(pattern: str, item: ListedItem | UndividedItem) -> bool:
+    """Whether an entry is for an item."""
+    pattern = pattern.replace("[", "[[]")  # but for * and ?, names are what they are
+    return fnmatchcase(item["subject"], pattern) or fnmatchcase(item["case"], pattern)
