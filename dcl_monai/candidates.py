@@ -214,9 +214,8 @@ def expand(codes: torch.Tensor, sets: Sequence[int], num_classes: int) -> torch.
     Returns:
         boolean tensor of shape (m, \\*spatial), true where the class is in the voxel's candidate set.
     """
-    table = torch.tensor([[bool(bits >> j & 1) for bits in sets] for j in range(num_classes)], device=codes.device)
-    index = codes.round().long() if codes.is_floating_point() else codes.long()
-    return table[:, index]
+    codes = whole(codes, sets)
+    return torch.stack([where(codes, [bool(bits >> j & 1) for bits in sets]) for j in range(num_classes)])
 
 
 def class_rows(codes: torch.Tensor, sets: Sequence[int], index: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -232,10 +231,43 @@ def class_rows(codes: torch.Tensor, sets: Sequence[int], index: int) -> tuple[to
         boolean (\\*spatial) each: where the voxel is known to be j, and where it is known whether it is j. They are
         ``known_positive(...)[j]`` and ``known(...)[j]`` of the expanded sets.
     """
-    positive = torch.tensor([bits == 1 << index for bits in sets], device=codes.device)
-    decided = torch.tensor([bits == 1 << index or not bits >> index & 1 for bits in sets], device=codes.device)
-    rows = codes.round().long() if codes.is_floating_point() else codes.long()
-    return positive[rows], decided[rows]
+    codes = whole(codes, sets)
+    positive = [bits == 1 << index for bits in sets]
+    decided = [bits == 1 << index or not bits >> index & 1 for bits in sets]
+    return where(codes, positive), where(codes, decided)
+
+
+def whole(codes: torch.Tensor, sets: Sequence[int]) -> torch.Tensor:
+    """Round codes to whole numbers, and raise an IndexError for one that is not in the table."""
+    codes = codes.round() if codes.is_floating_point() else codes
+    if codes.numel() and not codes.is_cuda:
+        low, high = (int(extreme) for extreme in codes.aminmax())
+        if low < 0 or high >= len(sets):
+            raise IndexError(f"codes {low} to {high}, but the table has {len(sets)} candidate sets.")
+    return codes
+
+
+def where(codes: torch.Tensor, chosen: Sequence[bool]) -> torch.Tensor:
+    """
+    Where the codes are among the chosen ones.
+
+    Few codes are compared one by one, which is several times faster than a look-up.
+
+    Args:
+        codes: whole numbers, any shape.
+        chosen: for every code whether it is chosen.
+    """
+    rare = sum(chosen) * 2 <= len(chosen)
+    listed = [code for code, is_chosen in enumerate(chosen) if is_chosen == rare]
+    if len(listed) > 8:
+        return torch.tensor(chosen, device=codes.device)[codes.long()]
+    result = torch.full(codes.shape, not rare, device=codes.device)
+    for code in listed:
+        if rare:
+            result |= codes == code
+        else:
+            result &= codes != code
+    return result
 
 
 def assert_candidates(candidates: torch.Tensor) -> None:

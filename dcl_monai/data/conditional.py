@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from monai.data import get_track_meta, set_track_meta
+from monai.transforms import Randomizable
 from torch.utils.data import Dataset
 
 from dcl_monai.candidates import (
@@ -22,6 +23,7 @@ from dcl_monai.conditions.bank import SimilarityRule
 from dcl_monai.samples import Batch, Sample
 from dcl_monai.utils import DataError, as_bool
 
+from .seeding import seed_transform
 from .slices import plain
 
 __all__ = ["ConditionalDataset"]
@@ -211,8 +213,8 @@ class ConditionalDataset(Dataset):
             sets = [item["sets"] for item in picked]
         unmoved = dict(data)
         if self.transform is not None:
-            if hasattr(self.transform, "set_random_state"):
-                self.transform.set_random_state(seed=int(rng.integers(2**31)))
+            if isinstance(self.transform, Randomizable):
+                seed_transform(self.transform, int(rng.integers(2**31)))
             with untracked_meta():
                 data = self.transform(data)
         image = plain(data["image"])
