@@ -1,7 +1,6 @@
 """Looking at every file of a datalist before hours of training are lost to a mistake in one of them."""
 
-from .gate import check_datalist
-from .prepare import prepare_datalist
+from .prepare import check_datalist, prepare_datalist
 from .problems import find_problems
 from .reading import inspect_datalist, inspect_item
 from .records import CaseRecord, FileRecord, Problem, State

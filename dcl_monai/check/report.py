@@ -18,8 +18,8 @@ from dcl_monai.utils.files import write_atomic
 
 from .gallery import draw_examples
 from .matrix import draw_states
+from .page import PAGE
 from .summary import Summary
-from .template import PAGE
 
 __all__ = ["print_report", "write_report"]
 

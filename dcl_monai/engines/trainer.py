@@ -231,6 +231,8 @@ def warp(prob: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
     """
     Bring what was predicted for an image before its augmentation to where the augmentation moved it.
 
+    :py:class:`monai.networks.blocks.Warp` takes displacements in voxels. Here the places themselves are known.
+
     Args:
         prob: Bm[HWD].
         grid: where each voxel comes from, in its last d channels, from -0.5 to 0.5 along each axis: what

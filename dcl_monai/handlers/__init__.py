@@ -4,6 +4,7 @@ and test tables."""
 from .breakdown import StopOnBreakdown
 from .case_tables import CaseDetails, ConfusionTable, SavePredictions, SurfaceTable
 from .checkpoint import RunCheckpoint
+from .diagnostics import GradientRatio, ShuffleConditions
 from .dice_table import DiceTable
 from .history import History
 from .logs import Progress, TensorBoard
@@ -20,7 +21,6 @@ from .training import (
     SaveNetwork,
     StageValidation,
 )
-from .vital_signs import GradientRatio, ShuffleConditions
 
 __all__ = [
     "AverageBuffers",

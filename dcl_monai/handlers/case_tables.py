@@ -36,6 +36,9 @@ class CaseTable(ABC):
     """
     A CSV file with some lines for every volume of an evaluation.
 
+    :py:class:`monai.handlers.MetricsSaver` writes one number per class and a file per metric, names volumes by their
+    path and may leave half a file.
+
     Args:
         classes: names of all classes, background first.
         path: the CSV file.
@@ -136,6 +139,9 @@ class ConfusionTable(CaseTable):
 class SavePredictions:
     """
     Write every prediction as a NIfTI label map: value j is class j.
+
+    :py:class:`monai.transforms.SaveImage` names a file by its image, which two data sets may share, and writes it in
+    place: a killed study would find half a file and take it for whole.
 
     Args:
         folder: folder of the files, see :func:`dcl_monai.datalist.prediction_name`.

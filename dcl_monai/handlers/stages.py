@@ -151,6 +151,9 @@ class DualWeightAverage:
 
     Attach it after :class:`StageSwitch`. Statistics of batch norm are averaged with the weights they belong to.
 
+    It is not :py:class:`ignite.handlers.EMAHandler`: that one averages into a copy of its own, from the first iteration
+    on. DualNet belongs to the trainer, starts anew from stage 1's best and is part of the checkpoint.
+
     Args:
         network: PrimNet.
         dual_network: DualNet.

@@ -24,7 +24,8 @@ def compute_surface_distances(
     HD95 and average symmetric surface distance of every class of an image: the numbers of MONAI's metrics.
 
     Both come from the same distances: 95th percentiles of those one way and the other, of which the larger counts, and
-    the mean of both ways together.
+    the mean of both ways together. :py:class:`monai.metrics.SurfaceDistanceMetric` and
+    ``HausdorffDistanceMetric`` would each measure anew, and know no class that is not decided everywhere.
 
     Args:
         y_pred: one-hot prediction, N[HWD].

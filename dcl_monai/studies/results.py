@@ -42,7 +42,7 @@ class RunResults:
         hd95: the same in mm; ``inf`` where the prediction missed the structure.
         assd: the same of the average symmetric surface distance.
         confusion: test volume -> (true class, predicted class) -> ml.
-        vital_signs: last values of the history.
+        diagnostics: last values of the history.
     """
 
     recipe: str
@@ -57,7 +57,7 @@ class RunResults:
     hd95: Mapping[Case, Mapping[str, float]]
     assd: Mapping[Case, Mapping[str, float]]
     confusion: Mapping[Case, Mapping[tuple[str, str], float]]
-    vital_signs: Mapping[str, str]
+    diagnostics: Mapping[str, str]
 
     @property
     def annotations(self) -> Datalist:

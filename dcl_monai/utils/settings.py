@@ -5,23 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from monai.utils import str2bool
+
 from .errors import DataError
 
 __all__ = ["as_bool", "as_literal"]
 
 
-def as_bool(value: bool | str) -> bool:
+def as_bool(value: bool | str | int) -> bool:
     """
     Read a switch: MONAI's command line passes ``--resume false`` on as a string, which Python takes for true.
 
+    This is :py:func:`monai.utils.str2bool` with a message for users. It also takes the numbers 0 and 1, which the
+    command line does not pass on as strings.
+
     Raises:
-        DataError: for anything but true and false.
+        DataError: for anything that is neither true nor false.
     """
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() not in ("true", "false"):
-        raise DataError(f"{value!r} is neither true nor false: write --<setting> true or --<setting> false.")
-    return str(value).lower() == "true"
+    try:
+        return str2bool(str(value))
+    except ValueError:
+        raise DataError(f"{value!r} is neither true nor false: write --<setting> true or --<setting> false.") from None
 
 
 def as_literal(text: str | Path) -> str:

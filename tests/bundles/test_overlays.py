@@ -149,7 +149,7 @@ def test_channels_last(parse):
 
 
 def test_compiled_training_is_that_of_the_plain_network(parse):
-    """Loss and vital sign of the first steps, in stage 2."""
+    """Loss and diagnostic of the first steps, in stage 2."""
     config = json.loads((ROOT / "configs" / "compile.json").read_text(encoding="utf-8"))
     assert config["train#trainer#compile_kwargs"] == {"options": {"layout_optimization": False}}
     found = []

@@ -155,7 +155,7 @@ def check_gradient_of_row(row: int) -> None:
 
 
 def check_gradient_ratio() -> None:
-    """The vital sign is that of the joint batch, and DistributedDataParallel goes on after it."""
+    """The diagnostic is that of the joint batch, and DistributedDataParallel goes on after it."""
     parser = parse(6)
     primnet, dualnet = parser.get_parsed_content("primnet"), parser.get_parsed_content("dualnet")
     loss, batch = parser.get_parsed_content("loss"), make_batch(True)

@@ -121,7 +121,7 @@ def assert_same(a: Any, b: Any, where: str) -> None:
 
 
 def test_ranks_end_with_the_same_networks_and_decisions(ranks):
-    """Weights, running statistics, best model, DualNet, optimizer and vital signs."""
+    """Weights, running statistics, best model, DualNet, optimizer and diagnostics."""
     for name in ("primnet", "dualnet", "best", "optimizer", "metrics"):
         assert_same(ranks[0][name], ranks[1][name], name)
     assert ranks[0]["best"]["epoch"] > 0

@@ -6,17 +6,17 @@ from monai.bundle import ConfigParser
 from dcl_monai.utils import DataError, as_bool, as_literal
 
 
-@pytest.mark.parametrize("value", [True, "true", "True", "TRUE"])
+@pytest.mark.parametrize("value", [True, "true", "True", "TRUE", "yes", 1])
 def test_true(value):
     assert as_bool(value) is True
 
 
-@pytest.mark.parametrize("value", [False, "false", "False"])
+@pytest.mark.parametrize("value", [False, "false", "False", "no", 0])
 def test_false(value):
     assert as_bool(value) is False
 
 
-@pytest.mark.parametrize("value", ["yes", "", "0", None, 1])
+@pytest.mark.parametrize("value", ["", "maybe", None, 2, 0.5])
 def test_neither(value):
     with pytest.raises(DataError, match="neither true nor false"):
         as_bool(value)

@@ -10,7 +10,7 @@ from ..results import RecipeResults, StudyResults
 from ..statistics import summarize
 from .tables import NOTHING, number
 
-__all__ = ["DetailTable", "audit_table", "cost_table", "division_table", "surface_table", "vital_table"]
+__all__ = ["DetailTable", "audit_table", "cost_table", "diagnostics_table", "division_table", "surface_table"]
 
 
 @dataclass
@@ -56,7 +56,7 @@ def surface_table(results: StudyResults) -> DetailTable:
     return DetailTable(head, rows)
 
 
-def vital_table(results: StudyResults) -> DetailTable:
+def diagnostics_table(results: StudyResults) -> DetailTable:
     """Do the conditions matter? Test Dice as it is, with conditions of another image, and of the wrong class."""
     rows = []
     for name, found in results.recipes.items():
@@ -66,7 +66,7 @@ def vital_table(results: StudyResults) -> DetailTable:
         own = RecipeResults(name, runs)
         plain, shuffled = (own.by_patient(results.structures, table=table) for table in ("dice", "shuffled"))
         wrong = summarize(list(own.by_patient(results.structures, table="wrong_class").values()))
-        ratios = [float(run.vital_signs["gradient_ratio"]) for run in runs if run.vital_signs.get("gradient_ratio")]
+        ratios = [float(run.diagnostics["gradient_ratio"]) for run in runs if run.diagnostics.get("gradient_ratio")]
         lost = summarize([plain[patient] - shuffled[patient] for patient in plain if patient in shuffled])
         rows.append(
             [

@@ -17,10 +17,10 @@ from dcl_monai.utils.tables import write_table
 from ..results import StudyResults, read_results
 from ..settings import StudySettings, read_divisions
 from ..tables import STUDIES
-from .details import audit_pairs, audit_table, cost_table, division_table, surface_table, vital_table
+from .details import audit_pairs, audit_table, cost_table, diagnostics_table, division_table, surface_table
 from .figures import draw_cases, draw_labels, draw_overlays
+from .page import PAGE
 from .tables import AVERAGE, ReportTable, fill_table, number, write_csv, write_latex
-from .template import PAGE
 
 __all__ = ["write_report"]
 
@@ -67,7 +67,7 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
         tables=list(zip(tables, cases, strict=True)),
         labels=labels,
         surface=surface_table(results),
-        vital=vital_table(results),
+        diagnostics=diagnostics_table(results),
         audit=audit_table(results),
         pairs=len({frozenset(pair) for pair in audit_pairs(results)}),
         cost=cost_table(results),

@@ -155,8 +155,8 @@ def test_page_tells_what_is_missing_and_missed(report):
 def test_conditions_and_false_positives(report):
     _, text = report
     page = Page(text)
-    vital = next(cells for cells in page.cells("paper_6") if ".030" in cells)
-    assert vital[2].startswith(".100[")
+    row = next(cells for cells in page.cells("paper_6") if ".030" in cells)
+    assert row[2].startswith(".100[")
     # 9 ml of every other class, of a true volume of 90 + 3 x 9: background 7.7%, two other structures 15.4%
     assert any(cells[:2] == ["7.7%", "15.4%"] for cells in page.cells("unet_f"))
 

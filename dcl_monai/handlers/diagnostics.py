@@ -1,4 +1,4 @@
-"""Vital signs: does the network use its conditions, and does the dual loop teach it anything?
+"""Diagnostics: does the network use its conditions, and does the dual loop teach it anything?
 
 Neither shows in the loss. A network that ignores its conditions can still satisfy the prior, and the gradient of the
 dual loss flows through the condition channel alone.

@@ -138,11 +138,11 @@ counted beside it and do not enter the mean.</p>
 {{ simple(surface) }}
 {% endif %}
 
-{% if vital.rows %}
+{% if diagnostics.rows %}
 <h2>Does the network use its conditions?</h2>
 <p>Test Dice when every image gets conditions that were picked for another one. Nothing lost: the conditions are
 ignored. The gradient ratio is the norm of the dual gradient over that of the primal one.</p>
-{{ simple(vital) }}
+{{ simple(diagnostics) }}
 {% endif %}
 
 {% if audit.rows %}
