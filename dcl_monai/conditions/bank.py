@@ -143,6 +143,18 @@ class ConditionBank(nn.Module):
         descriptors = torch.stack([self.rule.describe(entries) for entries in self.images])
         self.descriptors = descriptors if describe else torch.zeros_like(descriptors)
 
+    def describe(self, images: torch.Tensor) -> torch.Tensor:
+        """
+        Describe images as the rule describes those of the bank.
+
+        Args:
+            images: BC[HWD], on a grid of the bank's spacing.
+
+        Returns:
+            descriptors, (B, d).
+        """
+        return self.rule.describe(centre_fit(images, list(self.images.shape[3:])))
+
     def forward(self, target: torch.Tensor, shift: int = 0, turn: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Pick a condition of every class for each target.
@@ -160,8 +172,7 @@ class ConditionBank(nn.Module):
         if self.images.dim() < 5:
             raise RuntimeError("the conditional bank is empty: load weights that carry one, or fill it.")
         size = list(target.shape[2:])
-        bank_size = list(self.images.shape[3:])
-        described = self.rule.describe(centre_fit(target, bank_size))
+        described = self.describe(target)
         batch, classes = target.shape[0], self.images.shape[0]
         picked = self.rule(described, self.descriptors, self.valid.unsqueeze(0).expand(batch, -1, -1))
         if shift > 0:

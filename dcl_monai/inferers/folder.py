@@ -23,8 +23,8 @@ from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
 from dcl_monai.utils.locks import take_lock
+from dcl_monai.utils.plausibility import Plausibility
 
-from .plausibility import Plausibility
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
 from .sheet import Case, draw_contact_sheets
@@ -286,7 +286,7 @@ class FolderSegmenter:
 
         Returns:
             on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
-            unusual of image and segmentation, see :class:`~dcl_monai.inferers.plausibility.Plausibility`.
+            unusual of image and segmentation, see :class:`~dcl_monai.utils.plausibility.Plausibility`.
         """
         pixels = image.as_tensor()[None].to(self.device)
         mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)

@@ -23,10 +23,10 @@ from torch import nn
 
 from dcl_monai.inferers import FolderSegmenter, find_images
 from dcl_monai.inferers.folder import output_name
-from dcl_monai.inferers.plausibility import Plausibility
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.locks import take_lock
+from dcl_monai.utils.plausibility import Plausibility
 
 CONFIG = Path(__file__).parents[2] / "bundles" / "acdc" / "configs" / "inference.json"
 CLASSES = ["background", "MYO", "LV"]

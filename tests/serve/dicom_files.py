@@ -113,6 +113,9 @@ def read_seg(path: str, output: str) -> None:
     about = {"patient": str(seg.PatientID), "study": str(seg.StudyInstanceUID), "modality": seg.Modality}
     equipment = seg.ContributingEquipmentSequence[0]
     about["equipment"] = {"versions": list(equipment.SoftwareVersions), "device": str(equipment.DeviceUID)}
+    about["words"] = {
+        tag: str(seg.get(tag, "")) for tag in ("SeriesDescription", "ContentDescription", "ImageComments")
+    }
     header = json.dumps(about | {"segments": described, "sources": len(sources)})
     np.savez(output, points=np.concatenate(points), labels=np.concatenate(labels), header=header)
 

@@ -53,7 +53,7 @@ DICOM = {
     "deflated": "deflated as a whole",
     "frames": "holds 7 frames",
     "lying": "shorter than its header says",
-    "text": "is no DICOM file",
+    "text": "is not a DICOM file",
     "sex": r"_seg.nii.gz is written, but no DICOM SEG \(.*'X'",
 }
 
@@ -190,6 +190,21 @@ def test_seg_names_the_very_model(ran, dicom_files, tmp_path):
     sha256 = json.loads((ran.output / "report.json").read_text())["model"]["sha256"]
     assert equipment["versions"][-1] == sha256
     assert equipment["device"] == f"2.25.{int(sha256[:32], 16)}"
+
+
+def test_what_is_unusual_is_told(ran, dicom_files, tmp_path):
+    """In the report and in the SEG, by the bank of the exported model."""
+    (name,) = (name for name in ran.cases if name.startswith("dicom/plain/"))
+    unusual = ran.cases[name]["unusual"]
+    assert unusual == ran.cases["plain.nii.gz"]["unusual"] != []
+    assert f"{ran.source / name}: look at this one. {unusual[0]}" in ran.done.stderr
+    assert ran.cases["cine.nii.gz"]["unusual"][0].startswith("frame 1: ")
+    (path,) = (ran.output / "dicom" / "plain").glob("*_seg.dcm")
+    dicom_files("read", path, tmp_path / "seg.npz")
+    words = json.loads(str(np.load(tmp_path / "seg.npz")["header"]))["words"]
+    assert "UNUSUAL" in words["SeriesDescription"]
+    assert words["ImageComments"] == "; ".join(unusual)
+    assert words["ContentDescription"][:60] == unusual[0][:60]
 
 
 @pytest.mark.skipif(shutil.which("dciodvfy") is None, reason="needs dciodvfy: apt-get install dicom3tools")

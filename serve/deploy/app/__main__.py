@@ -72,7 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
             segments = (
                 segment_descriptions(bundle.classes, extra, bundle.name, bundle.version, bundle.sha256) if dicom else []
             )
-            entries[case.name] = {"status": "done", "outputs": segment(case, bundle, segments, arguments.output)}
+            outputs, unusual = segment(case, bundle, segments, arguments.output)
+            entries[case.name] = {"status": "done", "outputs": outputs, "unusual": unusual}
+            if unusual:
+                logger.warning(f"{arguments.input / case.name}: look at this one. {'; '.join(unusual[:3])}")
         except DataError as error:
             refuse(case.name, error)
             if isinstance(error, PartialResultError):

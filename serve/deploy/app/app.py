@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bundle import Bundle
 from cases import Case
-from dicom import SegWriterOperator, SeriesLoaderOperator, SeriesToVolumeOperator
+from dicom import SeriesLoaderOperator, SeriesToVolumeOperator
 from errors import DataError, one_line
+from monai.data import MetaTensor
 from monai.deploy.conditions import CountCondition
 from monai.deploy.core import AppContext, Application, Image, IOType
 from monai.deploy.operators import (
@@ -21,10 +23,42 @@ from monai.deploy.operators import (
 )
 from monai.deploy.operators.dicom_seg_writer_operator import SegmentDescription
 from nifti import NiftiLoaderOperator, NiftiWriterOperator
+from seg import SegWriterOperator
+from utils.plausibility import Plausibility
 
 __all__ = ["PartialResultError", "SegmentationApp", "segment"]
 
 RULES = '{"selections": [{"name": "image", "conditions": {"Modality": "%s"}}]}'
+
+
+class InferenceOperator(MonaiBundleInferenceOperator):
+    """
+    The stock operator, which also notes what is unlike the images of the model's bank.
+
+    Args:
+        classes: class names, background first.
+        frames: number of frames of the case.
+        notes: list that gets a short sentence each.
+    """
+
+    def __init__(self, *args: Any, classes: Sequence[str], frames: int, notes: list[str], **kwargs: Any) -> None:
+        self.classes = classes
+        self.frames = frames
+        self.frame = 0
+        self.notes = notes
+        super().__init__(*args, **kwargs)
+
+    def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Segment a preprocessed image (1, C, H, W, D)."""
+        output = super().predict(data, *args, **kwargs)
+        self.frame += 1
+        bank = getattr(self._model_network, "bank", None)
+        if hasattr(bank, "describe") and bank.images.dim() >= 5:  # a model of before, and one without conditions
+            image = data.as_tensor() if isinstance(data, MetaTensor) else data
+            labels = output[0].argmax(dim=0).cpu().numpy()
+            found = Plausibility(bank, self.classes).notes(image[0], labels)
+            self.notes += [f"frame {self.frame}: {note}" if self.frames > 1 else note for note in found]
+        return output
 
 
 class SegmentationApp(Application):
@@ -50,11 +84,15 @@ class SegmentationApp(Application):
         self.label = label
         self.folder = folder
         self.failures: list[Exception] = []
+        self.notes: list[str] = []
         super().__init__(*args)
 
     def compose(self) -> None:
-        infer = MonaiBundleInferenceOperator(
+        infer = InferenceOperator(
             self,
+            classes=self.bundle.classes,
+            frames=self.case.frames,
+            notes=self.notes,
             app_context=AppContext({"model": str(self.folder / "none")}),  # the operator takes models/model.ts itself
             input_mapping=[IOMapping("image", Image, IOType.IN_MEMORY)],
             output_mapping=[IOMapping("pred", Image, IOType.IN_MEMORY)],
@@ -77,7 +115,7 @@ class SegmentationApp(Application):
         else:
             self.compose_dicom(infer)
 
-    def compose_dicom(self, infer: MonaiBundleInferenceOperator) -> None:
+    def compose_dicom(self, infer: InferenceOperator) -> None:
         """The flow before and after inference that differs for DICOM."""
         load = SeriesLoaderOperator(
             self, CountCondition(self, 1), files=self.case.files, scratch=self.folder, name="load"
@@ -91,7 +129,7 @@ class SegmentationApp(Application):
             failures=self.failures,
             segment_descriptions=self.segments,
             model_info=ModelInfo("dcl-monai", self.bundle.name[:64], version, self.bundle.device_uid),
-            custom_tags={"SeriesDescription": "dcl-monai segmentation, for research only"},
+            notes=self.notes,
             output_folder=self.folder,
             name="write_seg",
         )
@@ -117,12 +155,14 @@ class PartialResultError(DataError):
         self.outputs = outputs
 
 
-def segment(case: Case, bundle: Bundle, segments: list[SegmentDescription], output: Path) -> list[str]:
+def segment(
+    case: Case, bundle: Bundle, segments: list[SegmentDescription], output: Path
+) -> tuple[list[str], list[str]]:
     """
     Run the application on a case, and put its outputs in place.
 
     Returns:
-        paths of the outputs, relative to the folder.
+        paths of the outputs, relative to the folder; and what is unusual of image and segmentation.
 
     Raises:
         PartialResultError: when the DICOM SEG could not be written.
@@ -142,4 +182,4 @@ def segment(case: Case, bundle: Bundle, segments: list[SegmentDescription], outp
             )
         for path, target in zip([label, *Path(scratch).glob("*.dcm")], targets, strict=True):
             os.replace(path, target)
-    return case.outputs
+    return case.outputs, app.notes

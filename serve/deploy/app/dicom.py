@@ -20,7 +20,6 @@ from errors import DataError
 from monai.deploy.core import Image
 from monai.deploy.operators import (
     DICOMDataLoaderOperator,
-    DICOMSegmentationWriterOperator,
     DICOMSeriesToVolumeOperator,
 )
 from pydicom import Dataset, FileMetaDataset, dcmread
@@ -37,7 +36,6 @@ from pydicom.uid import (
 from utils.images import check_size, check_values
 
 __all__ = [
-    "SegWriterOperator",
     "SeriesLoaderOperator",
     "SeriesToVolumeOperator",
     "is_dicom",
@@ -363,22 +361,3 @@ class SeriesToVolumeOperator(DICOMSeriesToVolumeOperator):
         volume = np.stack([values(part) for part in series.get_sop_instances()])
         check_values(f"series {series.SeriesInstanceUID}", volume)
         return volume
-
-
-class SegWriterOperator(DICOMSegmentationWriterOperator):
-    """
-    The stock writer of DICOM SEG, which does not stop the application: the NIfTI label map is not lost.
-
-    Args:
-        failures: list that gets what went wrong.
-    """
-
-    def __init__(self, *args: Any, failures: list[Exception], **kwargs: Any) -> None:
-        self.failures = failures
-        super().__init__(*args, **kwargs)
-
-    def compute(self, op_input: Any, op_output: Any, context: Any) -> None:
-        try:
-            super().compute(op_input, op_output, context)
-        except Exception as error:  # highdicom raises whatever it likes
-            self.failures.append(error)

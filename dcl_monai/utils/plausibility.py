@@ -1,16 +1,18 @@
-"""Does a result look like the images that the model was trained on? Measured against those that it carries."""
+"""
+Does a result look like the images that the model was trained on? Measured against those that it carries.
+
+Folder inference uses it, and the application of MONAI Deploy with the bank of an exported model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from scipy import ndimage
-
-from dcl_monai.conditions import ConditionBank
-from dcl_monai.conditions.bank import UNKNOWN, centre_fit
 
 __all__ = ["Plausibility"]
 
@@ -20,6 +22,17 @@ MORE_PARTS = 3
 """A structure is in unusually many parts that has so many more than any of the bank."""
 SAME = 0.999
 """Two entries that are more similar than this are one image, kept for two classes."""
+
+
+class Bank(Protocol):
+    """What is asked of a :class:`~dcl_monai.conditions.ConditionBank`, or of an exported one."""
+
+    images: torch.Tensor
+    masks: torch.Tensor
+    valid: torch.Tensor
+    descriptors: torch.Tensor
+
+    def describe(self, images: torch.Tensor) -> torch.Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Plausibility:
         classes: class names, background first.
     """
 
-    def __init__(self, bank: ConditionBank, classes: Sequence[str]) -> None:
+    def __init__(self, bank: Bank, classes: Sequence[str]) -> None:
         self.bank = bank
         self.classes = list(classes)
         self.dims = bank.images.dim() - 3
@@ -76,7 +89,7 @@ class Plausibility:
 
     def _structure(self, masks: torch.Tensor) -> Structure | None:
         """What the masks of a class (K, H, W[, D]) have in common; ``None`` where they are not known in full."""
-        if not len(masks) or (masks == UNKNOWN).any():
+        if not len(masks) or (masks > 1).any():
             return None
         arrays = masks.cpu().numpy() == 1
         sizes = arrays.reshape(len(arrays), -1).sum(1)
@@ -109,7 +122,7 @@ class Plausibility:
         mean, spread = float(values.mean(1).median()), float(values.std(1).median())
         if not (self.means[0] <= mean <= self.means[1] and self.spreads[0] <= spread <= self.spreads[1]):
             found.append("image: its grey values differ from those of the training images")
-        described = self.bank.rule.describe(centre_fit(units, list(self.bank.images.shape[3:])))
+        described = self.bank.describe(units)
         similarity = float((described @ self.bank.descriptors[self.bank.valid].T).amax(dim=1).median())
         if similarity < self.similarity:
             found.append(

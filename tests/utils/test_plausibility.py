@@ -8,7 +8,7 @@ import torch
 
 from dcl_monai.conditions import ConditionBank
 from dcl_monai.conditions.bank import UNKNOWN
-from dcl_monai.inferers.plausibility import Plausibility
+from dcl_monai.utils.plausibility import Plausibility
 
 CLASSES = ["background", "MYO", "LV"]
 SIZE = 32
