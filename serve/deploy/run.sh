@@ -2,20 +2,30 @@
 # Segment NIfTI files and DICOM series with a bundle, by MONAI Deploy in an environment of its own (docs/how-to/deploy.md).
 #
 #   bash serve/deploy/run.sh --bundle bundles/acdc --input IN --output OUT
-#   bash serve/deploy/run.sh --install     # only make the environment, which the first run does otherwise
+#   bash serve/deploy/run.sh --install         # only make the environment, which the first run does otherwise
+#   bash serve/deploy/run.sh --install --cpu   # with torch for machines without a GPU
 #
 # The environment is serve/.venv-deploy, or the folder that DCL_DEPLOY_ENV names; PYTHON names another interpreter.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environment=${DCL_DEPLOY_ENV:-$(dirname "$here")/.venv-deploy}
-wanted=$(cat "$here/requirements.txt" "$here/constraints.txt" | sha256sum | cut -d " " -f 1)
 
-if [[ "$(cat "$environment/installed" 2>/dev/null)" != "$wanted" ]]; then
+hash_of() { sha256sum <"$here/$1" | cut -d " " -f 1; }
+
+locks=(lock.txt lock-cpu.txt)
+if [[ "${1:-}" == "--install" ]]; then
+    if [[ "${2:-}" == "--cpu" ]]; then locks=(lock-cpu.txt); else locks=(lock.txt); fi
+fi
+installed=$(cat "$environment/installed.lock" 2>/dev/null || true)
+ready=no
+for lock in "${locks[@]}"; do [[ "$installed" != "$(hash_of "$lock")" ]] || ready=yes; done
+
+if [[ $ready == no ]]; then
     echo "making the environment $environment (2 GB, once)" >&2
-    "${PYTHON:-python3}" -m venv "$environment"
+    "${PYTHON:-$(command -v python3.11 || command -v python3)}" -m venv "$environment"
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
-        -r "$here/requirements.txt" -c "$here/constraints.txt"
-    echo "$wanted" >"$environment/installed" # last: an installation that was stopped is done again
+        --require-hashes --only-binary :all: -r "$here/${locks[0]}"
+    hash_of "${locks[0]}" >"$environment/installed.lock" # last: an installation that was stopped is done again
 fi
 if [[ "${1:-}" == "--install" ]]; then
     echo "$environment is ready" >&2

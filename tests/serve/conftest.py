@@ -138,8 +138,8 @@ def export_torchscript(bundle: Path) -> None:
 def deploy_env() -> Path:
     """MONAI Deploy's own environment."""
     folder = Path(os.environ.get("DCL_DEPLOY_ENV", ROOT / "serve" / ".venv-deploy"))
-    if not (folder / "installed").is_file():
-        pytest.skip(f"no MONAI Deploy at {folder} (2 GB): `bash serve/deploy/run.sh --install`, then run this again")
+    if not (folder / "installed.lock").is_file():
+        pytest.skip(f"no MONAI Deploy at {folder} (2 GB). Run `bash serve/deploy/run.sh --install --cpu` first")
     return folder
 
 
