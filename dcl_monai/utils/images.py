@@ -33,6 +33,8 @@ NEARLY = 1e-4
 DEFLATE_RATIO = 1032
 """No gzip file becomes more than this many times larger."""
 CHUNK = 2**20
+FLAT = 1e-3
+"""Least volume that axes of length 1 span: slices of a scan are never that oblique."""
 MAX_OFFSET = 2**24
 """Most bytes that may lie before the voxels, where headers keep notes."""
 
@@ -83,6 +85,7 @@ def open_image(path: Path, pixdim: Sequence[float] = (), dims: Sequence[int] = (
     if unit not in ("mm", "unknown"):
         raise DataError(f"{path}: its header gives sizes in {unit}. Convert them to mm.")
     check_size(path, shape, spacing, pixdim)
+    check_affine(path, image.affine, min(3, len(shape)))
     needed = int(image.dataobj.offset) + math.prod(shape) * dtype.itemsize
     if not holds(path, needed):
         raise DataError(
@@ -123,6 +126,16 @@ def check_size(name: object, shape: Sequence[int], spacing: Sequence[float], pix
         raise DataError(f"{name}: is {extents} mm large, more than any body. Mend the voxel size in the header.")
     if min(grid) < 1:
         raise DataError(f"{name}: is only {extents} mm large. Mend the voxel size in the header.")
+
+
+def check_affine(name: object, affine: np.ndarray, dims: int) -> None:
+    """Refuse the affine (4, 4) of an image with so many axes if it is not finite, or if they lie in one plane."""
+    axes = affine[:3, :dims]
+    lengths = np.linalg.norm(axes, axis=0)
+    unit = axes / lengths if np.isfinite(affine).all() and lengths.all() else np.zeros_like(axes)
+    if np.linalg.det(unit.T @ unit) < FLAT**2:
+        rows = ", ".join(" ".join(f"{value:.4g}" for value in row) for row in affine[:3])
+        raise DataError(f"{name}: its header has the affine {rows}, which is no place in space. Mend the header.")
 
 
 def check_values(name: object, values: np.ndarray) -> None:

@@ -101,7 +101,7 @@ class Training(multiprocessing.get_context("fork").Process):
 
     def wait(self) -> str:
         """What it printed."""
-        self.join(120)
+        self.join(600)
         assert self.exitcode is not None, "it hangs"
         return self.log.read_text(encoding="utf-8")
 
@@ -316,7 +316,7 @@ ALL_WRITES = [(number, moment) for number in range(12) for moment in ("half", "b
 def test_killed_inside_a_write_and_resumed(data, whole, tmp_path, number, moment):
     """The end is that of the uninterrupted run: the first writes are datalist, model, history, checkpoint."""
     killed = Training(data, tmp_path / "out", before=kill_in_write(number, moment), resume=True)
-    killed.join(120)
+    killed.join(600)
     assert killed.exitcode in (-signal.SIGKILL, 0), killed.wait()[-3000:]  # 0: fewer files are written
     assert killed.exitcode or (number, moment) not in WRITES
     resumed(data, tmp_path / "out", whole)

@@ -33,6 +33,16 @@ def pixdim(*sizes):
     return lambda header: struct.pack_into("<3f", header, 80, *sizes)
 
 
+def sform(*row):
+    """Another first row of the affine."""
+
+    def change(header):
+        struct.pack_into("<h", header, 254, 1)
+        struct.pack_into("<12f", header, 280, *row, 0, 0, 2, 0, 0, 0, 0, 8, 0)
+
+    return change
+
+
 def huge_grid(header):
     """20 x 18 x 4 voxels that become 6 GB on a grid of 0.1 mm."""
     pixdim(90, 90, 20)(header)
@@ -73,6 +83,8 @@ def test_good(tmp_path, name):
         (pixdim(0.012, 0.012, 8), "mm large"),
         (huge_grid, "on the network's grid"),
         (pixdim(float("nan"), 2, 8), "voxel size"),
+        (sform(float("nan"), 0, 0), "affine nan 0 0 0, 0 2 0 0, 0 0 8 0, which is no place"),
+        (sform(0, 2, 0), "affine 0 2 0 0, 0 2 0 0, 0 0 8 0, which"),
         (noted(2**25), "bytes between header and voxels"),
         (lambda header: struct.pack_into("<f", header, 108, float("nan")), "cannot be read"),
         (lambda header: struct.pack_into("<b", header, 123, 3), "in micron"),
