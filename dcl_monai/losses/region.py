@@ -11,16 +11,24 @@ from .probabilities import LogProbabilities
 
 __all__ = ["RegionDiceLoss"]
 
+MAJORITY = 0.5
+"""A slice counts that decides a class at more than this part of its voxels, and shows it."""
+
 
 class RegionDiceLoss(nn.Module):
     """
-    Soft Dice loss of every class that an item decides at all its voxels, and of its complement.
+    Soft Dice loss of every class that a slice decides, and of its complement.
 
-    Whoever drew the right ventricle of an image said of every voxel whether it belongs to it: its Dice is known
+    Whoever drew the right ventricle in a slice said of every voxel whether it belongs to it: its Dice is known
     although the other structures are not. Whoever drew the background drew the outline of all structures together:
     hence the complement. Unlike Eq. 13-14 and 16, which are Dice of single voxels, it divides by the size of a
     structure, so that small ones count as much as large ones from the first step to the last. It is not a loss of the
     paper; it is compatible in the sense of Definition 1.
+
+    A slice counts for a class that it decides at all its voxels. It also counts, but for the voxels left open, if it
+    shows the class and decides it at most voxels: all but an ignored region or uncertain borders. Scribbles do not
+    count: Dice on strokes says nothing of structures. In volumes the slices along any axis count, since a volume may be
+    annotated in some slices only.
 
     Sums run over the batch (nnU-Net's "batch Dice"): slices without the structure say little on their own. So an item's
     loss depends on its batch mates, unlike that of the other terms, and several processes sum over their own batches.
@@ -47,15 +55,36 @@ class RegionDiceLoss(nn.Module):
     def of_probabilities(self, prob: LogProbabilities, candidates: torch.Tensor) -> torch.Tensor:
         """The same from class probabilities, for those who have them already."""
         inside = known_positive(candidates)
-        decided = ((inside | ~candidates) & candidates.any(1, keepdim=True)).flatten(2).all(2).to(prob.prob.dtype)  # Bm
-        p, y = prob.prob.flatten(2), inside.flatten(2).to(prob.prob.dtype)
-        both, of_p, of_y = (p * y).sum(2), p.sum(2), y.sum(2)
-        neither = p.shape[2] - of_p - of_y + both
-        loss = self._of_sums(both, of_p + of_y, decided) + self._of_sums(neither, 2 * p.shape[2] - of_p - of_y, decided)
-        is_seen = (decided.sum(0) > 0).to(p.dtype)
+        counted = _counted(inside, (inside | ~candidates) & candidates.any(1, keepdim=True))
+        w, y = counted.flatten(2).to(prob.prob.dtype), inside.flatten(2).to(prob.prob.dtype)
+        p = prob.prob.flatten(2) * w
+        both, of_p, of_y, size = (p * y).sum(2), p.sum(2), (y * w).sum(2), w.sum(2)
+        neither = size - of_p - of_y + both
+        loss = self._of_sums(both, of_p + of_y) + self._of_sums(neither, 2 * size - of_p - of_y)
+        is_seen = (size.sum(0) > 0).to(p.dtype)
         return (loss * is_seen).sum() / is_seen.sum().clamp_min(1.0)
 
-    def _of_sums(self, both: torch.Tensor, sizes: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:
+    def _of_sums(self, both: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
         """1 - Dice per class, shape (m,), of the intersections and summed sizes per item, Bm."""
-        both, sizes = (both * decided).sum(0), (sizes * decided).sum(0)
-        return 1.0 - (2.0 * both + self.smooth) / (sizes + self.smooth)
+        return 1.0 - (2.0 * both.sum(0) + self.smooth) / (sizes.sum(0) + self.smooth)
+
+
+def _counted(inside: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:
+    """
+    Which voxels count for which class.
+
+    Args:
+        inside: where a voxel is known to be of the class, Bm[HWD].
+        decided: where it is known whether it is.
+    """
+    spatial = tuple(range(2, decided.ndim))
+    # an image is one slice, a volume a stack of slices along an axis that augmentation may have turned
+    slices = [spatial] if len(spatial) < 3 else [tuple(k for k in spatial if k != axis) for axis in spatial]
+    counted = torch.zeros_like(decided)
+    for axes in slices:
+        share = decided.float().mean(axes, keepdim=True)
+        shown = inside.any(axes[-1], keepdim=True)
+        for axis in axes[:-1]:
+            shown = shown.any(axis, keepdim=True)
+        counted |= (share == 1.0) | ((share > MAJORITY) & shown)
+    return counted & decided

@@ -54,6 +54,40 @@ def test_silent_where_no_class_is_decided_everywhere(sets):
     assert not logits.grad.any()
 
 
+def volume(*, known: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A ball of class 2 in a volume, of which the other classes are not told apart: candidates and where it is."""
+    x, y, z = torch.meshgrid(*[torch.arange(-4, 5)] * 3, indexing="ij")
+    ball = x**2 + y**2 + z**2 < 10
+    return torch.stack([~ball | ~known, ~ball | ~known, ball | ~known])[None], ball
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_annotated_slices_of_a_volume_count(axis):
+    """Dice of a volume of which three slices are known is that of the three slices alone."""
+    torch.manual_seed(0)
+    known = torch.zeros(9, 9, 9, dtype=torch.bool).movedim(axis, 0)
+    known[[2, 3, 6]] = True
+    candidates, _ = volume(known=known.movedim(0, axis))
+    logits = torch.randn(1, 3, 9, 9, 9, requires_grad=True)
+    loss = RegionDiceLoss(3)
+    kept = [tensor.movedim(2 + axis, 2)[:, :, [2, 3, 6]] for tensor in (logits, candidates)]
+    value = loss(logits, candidates)
+    torch.testing.assert_close(value, loss(*kept))
+    value.backward()
+    assert (logits.grad.movedim(2 + axis, 2).flatten(3).any(3)[0].any(0)).nonzero().flatten().tolist() == [2, 3, 6]
+
+
+def test_uncertain_borders_are_left_out():
+    torch.manual_seed(0)
+    _, ball = volume(known=torch.ones(9, 9, 9, dtype=torch.bool))
+    candidates, _ = volume(known=~(ball & ~ball.roll(1, 0)))
+    truth = torch.stack([~ball, torch.zeros_like(ball), ball])[None] * 200.0
+    for axes in ((), (0,)):  # in 3D, and slice by slice
+        logits, sets = (t.movedim(2, 0)[:, 0] if axes else t for t in (truth, candidates))
+        assert float(RegionDiceLoss(3)(logits, sets)) == pytest.approx(0, abs=1e-5)
+        assert float(RegionDiceLoss(3)(-logits, sets)) > 0.5
+
+
 def test_sums_run_over_the_items_that_decide_the_class():
     torch.manual_seed(0)
     drawn, empty = item((2,), (0, 1), (0, 1)), item((0, 1), (0, 1), (0, 1))  # both say where class 2 is
