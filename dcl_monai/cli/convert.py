@@ -24,23 +24,30 @@ __all__ = ["add_arguments", "run"]
 
 LAYOUTS = {
     "acdc": "patientNNN/patientNNN_frameFF.nii.gz, ..._gt.nii.gz and Info.cfg",
-    "mscmr": "subjectN_DE.nii.gz and subjectN_DE_manual.nii.gz",
+    "mscmr": "subjectN_DE.nii.gz with subjectN_DE_manual.nii.gz or subjectN_DE_scribble.nii.gz",
     "mmwhs": "mr_train_NNNN_image.nii.gz and mr_train_NNNN_label.nii.gz, or ct_...",
     "decathlon": "dataset.json of the Medical Segmentation Decathlon",
     "nnunet": "dataset.json, imagesTr and labelsTr of nnU-Net v2",
+    "totalsegmentator": "sNNNN/ct.nii.gz and sNNNN/segmentations/NAME.nii.gz, a mask per structure",
 }
 UNLABELLED: dict[str, Any] = {
     "action": "store_true",
     "help": "use images without a label, too, as training images of which nothing is known",
 }
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "mscmr": {"unlabelled": UNLABELLED},
+    "mscmr": {
+        "unlabelled": UNLABELLED,
+        "order": {"metavar": "NAMES", "help": "what the values 1, 2, 3 are, like RV,MYO,LV, if the files do not tell"},
+    },
     "mmwhs": {
         "unlabelled": UNLABELLED,
         "modality": {"choices": ["mr", "ct"], "help": "needed where the folder holds both"},
     },
     "nnunet": {
         "channel": {"type": int, "metavar": "N", "help": "number of the channel, needed where there are several"}
+    },
+    "totalsegmentator": {
+        "structures": {"metavar": "NAMES", "help": "structures to learn, like heart,liver (default: all)"}
     },
 }
 """Options of a layout's converter, and how the command line takes them."""
@@ -56,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         layout.add_argument("source", metavar="SRC", type=Path, help="folder of the data set")
         layout.add_argument("out", metavar="OUT", type=Path, help="file to write: .yaml, .yml or .json")
         layout.add_argument("--force", action="store_true", help="overwrite OUT")
+        layout.add_argument(
+            "--relative", action="store_true", help="write paths relative to OUT, so that OUT and SRC can move together"
+        )
         for option, settings in OPTIONS.get(name, {}).items():
             layout.add_argument(f"--{option}", **settings)
 
@@ -67,8 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     options = {name: getattr(arguments, name) for name in OPTIONS.get(arguments.layout, {})}
     notes: list[str] = []
     document = CONVERTERS[arguments.layout](arguments.source, note=notes.append, **options)
-    for dataset in document["datasets"].values():
-        dataset["folder"] = relative_to(dataset["folder"], out.parent.resolve())
+    if arguments.relative:
+        for dataset in document["datasets"].values():
+            dataset["folder"] = relative_to(dataset["folder"], out.parent.resolve())
     made = f"Made by `{command(arguments.layout, options)}` from {arguments.source.resolve()}."
     write(document, out, [made, *(line for note in notes for line in textwrap.wrap(note, 116))])
     try:

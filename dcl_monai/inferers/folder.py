@@ -38,6 +38,18 @@ NIFTI = "**/*.[nN][iI][iI]*"
 """All NIfTI files of a folder and those below it; some scanners write capital letters."""
 
 
+LABELS = ("gt", "manual", "scribble*", "label*", "mask", "masks", "segmentation", "seg")
+"""How names of label files end."""
+LABEL_FOLDERS = ("labels", "labelstr", "labelsts", "segmentations", "masks")
+
+
+def is_label(name: str) -> bool:
+    """Whether a file, named relative to the folder and in lower case, is a label by its name."""
+    *folders, last = Path(name).parts
+    endings = any(fnmatch.fnmatch(last, f"*[_-]{ending}.nii*") for ending in LABELS)
+    return endings or any(folder in LABEL_FOLDERS for folder in folders)
+
+
 def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str] = ()) -> list[dict[str, str]]:
     """
     List the NIfTI files of a folder. Hidden files are left out, and links to folders are not followed.
@@ -45,7 +57,8 @@ def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str]
     Args:
         folder: the folder.
         pattern: which files, relative to the folder; ``**`` stands for any number of folders.
-        exclude: patterns of file names that are no images, such as labels and earlier outputs.
+        exclude: patterns of file names that are no images, such as earlier outputs. Files that are labels by their
+            names or folders (:func:`is_label`) are left out, too, unless there is no pattern at all.
 
     Returns:
         items with the path of an ``image``, sorted.
@@ -61,11 +74,15 @@ def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str]
     except (NotImplementedError, ValueError) as error:
         raise DataError(f"--pattern {pattern!r}: {error}. Give a pattern like 'patient*/*.nii.gz'.") from error
     words = [word.lower() for word in exclude]
-    chosen = [
-        path
-        for path in found
-        if not path.name.startswith(".") and not any(fnmatch.fnmatch(path.name.lower(), word) for word in words)
-    ]
+    visible = [path for path in found if not path.name.startswith(".")]
+    images = [path for path in visible if not any(fnmatch.fnmatch(path.name.lower(), word) for word in words)]
+    labels = {path for path in images if words and is_label(path.relative_to(root).as_posix().lower())}
+    chosen = [path for path in images if path not in labels]
+    if labels:
+        logger.info(
+            f"{len(labels)} file(s) are labels by their names and left out; the first is {min(labels)}. --exclude '[]' "
+            "takes all files."
+        )
     if not chosen:
         raise DataError(
             f"{root}: no NIfTI image fits --pattern {pattern!r} ({len(found)} left out by --exclude {list(exclude)}). "

@@ -22,7 +22,8 @@ def mscmr(tmp_path, write_nifti) -> Path:
     for number in range(1, 11):
         write_nifti(f"data/MS CMR/subject{number}_DE.nii.gz", np.zeros((2, 2, 1), np.int16))
     for number in range(1, 10):
-        label = np.array([[[0], [1]], [[2], [3]]], np.int16)
+        label = np.ones((4, 3, 1), np.int16)  # 1 is a ring around 2
+        label[1, 1], label[3] = 2, [[3], [0], [0]]
         write_nifti(f"data/MS CMR/subject{number}_DE_manual.nii.gz", label)
     return tmp_path / "data/MS CMR"
 
@@ -43,7 +44,7 @@ def test_yaml(tmp_path, mscmr, capsys):
     assert "1 image(s) without a label are left out" in comments
     assert "classes: [background, RV, MYO, LV]" in lines
     assert "    values: {0: background, 1: MYO, 2: LV, 3: RV}" in lines
-    assert "    folder: ../data/MS CMR" in lines
+    assert f"    folder: {mscmr}" in lines
     assert sum("_manual.nii.gz" in line for line in lines) == 9  # one line per image
     assert list(yaml.safe_load(text)) == ["classes", "unions", "split", "datasets"]
     printed = capsys.readouterr().out
@@ -77,7 +78,7 @@ def test_header_names_the_options(tmp_path, write_nifti):
 
 
 def test_list_and_data_move_together(tmp_path, mscmr):
-    assert main(["convert", "mscmr", str(mscmr), str(tmp_path / "data/list.yaml")]) == 0
+    assert main(["convert", "mscmr", str(mscmr), str(tmp_path / "data/list.yaml"), "--relative"]) == 0
     shutil.move(tmp_path / "data", tmp_path / "elsewhere")
     item = load_datalist(tmp_path / "elsewhere/list.yaml")["training"][0]
     assert Path(item["image"]).resolve().is_relative_to(tmp_path / "elsewhere")
@@ -86,6 +87,9 @@ def test_list_and_data_move_together(tmp_path, mscmr):
 def test_relative_paths(tmp_path, mscmr, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["convert", "mscmr", "data/MS CMR", "out.yaml"]) == 0
+    (tmp_path / "further/away").mkdir(parents=True)
+    assert load_datalist(shutil.move("out.yaml", "further/away/out.yaml"))["training"]
+    assert main(["convert", "mscmr", "data/MS CMR", "out.yaml", "--relative"]) == 0
     assert yaml.safe_load(Path("out.yaml").read_text())["datasets"]["MSCMR"]["folder"] == "data/MS CMR"
 
 

@@ -15,8 +15,17 @@ from .decathlon import convert_decathlon
 from .mmwhs import convert_mmwhs
 from .mscmr import convert_mscmr
 from .nnunet import convert_nnunet
+from .totalsegmentator import convert_totalsegmentator
 
-__all__ = ["CONVERTERS", "convert_acdc", "convert_decathlon", "convert_mmwhs", "convert_mscmr", "convert_nnunet"]
+__all__ = [
+    "CONVERTERS",
+    "convert_acdc",
+    "convert_decathlon",
+    "convert_mmwhs",
+    "convert_mscmr",
+    "convert_nnunet",
+    "convert_totalsegmentator",
+]
 
 CONVERTERS: dict[str, Callable[..., dict[str, Any]]] = {
     "acdc": convert_acdc,
@@ -24,5 +33,6 @@ CONVERTERS: dict[str, Callable[..., dict[str, Any]]] = {
     "mmwhs": convert_mmwhs,
     "decathlon": convert_decathlon,
     "nnunet": convert_nnunet,
+    "totalsegmentator": convert_totalsegmentator,
 }
 """Converters by the name of their layout."""

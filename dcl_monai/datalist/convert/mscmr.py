@@ -1,18 +1,22 @@
-"""MSCMR: late-enhancement MR ``subjectN_DE.nii.gz`` and manual labels ``subjectN_DE_manual.nii.gz``."""
+"""MSCMR: late-enhancement MR ``subjectN_DE``, labels ``subjectN_DE_manual``, strokes ``subjectN_DE_scribble``."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import nibabel as nib
 import numpy as np
 
+from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 
-from .files import Note, existing_folder, files_by_subject, paired_datasets
+from .files import Note, existing_folder, files_by_subject
+from .ring import Rings, find_rings
 
 __all__ = ["convert_mscmr"]
 
@@ -20,74 +24,250 @@ logger = logging.getLogger(__name__)
 
 CLASSES = ["background", "RV", "MYO", "LV"]
 ORIGINAL = {0: "background", 200: "MYO", 500: "LV", 600: "RV"}
-# Copies with small values are assumed to count the original ones in their order.
-REDUCED = {0: "background", 1: "MYO", 2: "LV", 3: "RV"}
+REDUCED = (0, 1, 2, 3)
+BLANK = {4: 0, 0: 4}
+"""Value of a scribble file that is left where nobody drew -> value of the strokes in the background."""
+FOLDERS = {"training": r"train\w*", "validation": r"val\w*", "test": r"test\w*"}
+"""Names of folders that say in which split an image is."""
 
 
-def convert_mscmr(root: str | Path, unlabelled: bool = False, note: Note = logger.info) -> dict[str, Any]:
+def convert_mscmr(
+    root: str | Path, unlabelled: bool = False, order: str | None = None, note: Note = logger.info
+) -> dict[str, Any]:
     """
-    Describe the late-enhancement images of MSCMR, split 25/5/15 as in the paper; other sequences are ignored.
+    Describe the late-enhancement images of MSCMR; other sequences are ignored.
 
-    The label values are the original ones (200 MYO, 500 LV, 600 RV) or reduced ones, which are assumed to follow the
-    order of the original ones: 1 MYO, 2 LV, 3 RV. All label files are read to tell which.
+    Label values are the original ones (200 MYO, 500 LV, 600 RV) or 1 to 3 in some order. The anatomy tells which: the
+    blood pool that the myocardium encloses is the LV. All label files are read, and all must agree.
+
+    Folders named like ``train``, ``val`` and ``TestSet`` are the splits. Without such folders the labelled images are
+    split 25/5/15 as in the paper.
 
     Args:
         root: folder that holds images and labels, at any depth.
-        unlabelled: whether images without a manual label are used for training, too.
+        unlabelled: whether images without a label are used for training, too.
+        order: what the values 1, 2, 3 are, like ``RV,MYO,LV``, where the files do not tell.
         note: called with a sentence about what is left out or assumed.
 
     Raises:
-        DataError: when a file is missing, or a label value is of neither numbering or not of that of the others.
+        DataError: when a file is missing, files disagree about the label values, or labels of one subject lie in two
+            splits.
     """
     root = existing_folder(root, "subject1_DE.nii.gz, subject1_DE_manual.nii.gz, ...")
-    images = files_by_subject(root, r"(?P<subject>subject\d+)_DE\.nii(\.gz)?")
-    labels = files_by_subject(root, r"(?P<subject>subject\d+)_DE_manual\.nii(\.gz)?")
+    found = {
+        kind: files_by_subject(root, rf"(?P<subject>subject\d+)_DE{ending}\.nii(\.gz)?")
+        for kind, ending in (("image", ""), ("manual", "_manual"), ("scribble", "_scribble"))
+    }
+    images, manual = found["image"], found["manual"]
     if not images:
         raise DataError(f"{root}: no subjectN_DE.nii.gz below it. Give the folder that holds the images of MSCMR.")
-    values = find_numbering(root, labels.values()) if labels else ORIGINAL
-    if values is REDUCED:
-        note(
-            "The reduced label values are assumed to be 1 MYO, 2 LV, 3 RV, in the order of the original 200, 500, 600. "
-            "Look at the pictures of `check`, and correct `values` if your copy counts otherwise."
+    scribbles = {subject: path for subject, path in found["scribble"].items() if subject not in manual}
+    twice = len(found["scribble"]) - len(scribbles)
+    if twice:
+        note(f"{twice} scribble file(s) are left out: their subjects have manual labels.")
+    for subject, label in (*manual.items(), *scribbles.items()):
+        if subject not in images:
+            raise DataError(f"{label}: no image of this label is found below {root}. Add it, or take the label out.")
+    if not manual and not scribbles:
+        raise DataError(
+            f"{root}: has {len(images)} image(s), but no label of them. Put the label files below the folder."
         )
+    meanings = find_meanings(root, manual.values(), found["scribble"].values(), order, note)
+    for subject in found["scribble"].keys() & manual:
+        refuse_other_strokes(found["scribble"][subject], manual[subject], meanings[1])
+    datasets: dict[str, Any] = {}
+    splits = {subject: split_of(path, root) for subject, path in images.items()}
+    for name, labels, values in (("MSCMR", manual, meanings[0]), ("MSCMR scribbles", scribbles, meanings[1])):
+        for split in (None, *SPLITS):
+            members = {subject: path for subject, path in labels.items() if splits[subject] == split}
+            if members:
+                datasets[name if split is None else f"{name} {split}"] = {
+                    "folder": str(root),
+                    "values": dict(values),
+                    **({} if split is None else {"split": split}),
+                    "training": [
+                        {"image": relative(images[subject], root), "label": relative(label, root), "subject": subject}
+                        for subject, label in members.items()
+                    ],
+                }
+    refuse_mixture(root, images, {**manual, **scribbles}, splits, note)
+    blank = [s for s in images if s not in manual and s not in scribbles and splits[s] in (None, "training")]
+    if blank and unlabelled:
+        datasets["MSCMR unlabelled"] = {
+            "folder": str(root),
+            "split": "training",
+            "training": [{"image": relative(images[subject], root), "subject": subject} for subject in blank],
+        }
+        note(f"{len(blank)} image(s) without a label are training images of which nothing is known.")
+    left = len(images) - len(manual) - len(scribbles) - len(blank) * unlabelled
+    if left:
+        also = "; --unlabelled takes them in for training, but for those of validation and test" * bool(blank)
+        note(f"{left} image(s) without a label are left out{'' if unlabelled else also}.")
     return {
         "classes": list(CLASSES),
         "unions": {"whole heart": CLASSES[1:]},
         "split": [25, 5, 15],
-        "datasets": paired_datasets("MSCMR", root, images, labels, values, unlabelled, note),
+        "datasets": datasets,
     }
 
 
-def find_numbering(root: Path, labels: Iterable[Path]) -> dict[int, str]:
-    """Tell original from reduced label values by those found; refuse a mixture, and everything else."""
-    numbering: dict[int, str] | None = None
-    witness = ""
-    for path in labels:
-        for value in read_values(path):
-            fitting = next((values for values in (ORIGINAL, REDUCED) if value in values), None)
-            if fitting is None:
-                raise DataError(
-                    f"{path}: label value {value:g} is not one of MSCMR: original are 200, 500, 600, reduced 1, 2, 3. "
-                    "Correct the file."
-                )
-            if value == 0:
-                continue
-            if numbering is None:
-                numbering, witness = fitting, f"{path} holds {value:g}"
-            if fitting is not numbering:
-                raise DataError(
-                    f"{path}: holds label value {value:g}, but {witness}: original and reduced values mix. Bring all "
-                    "files to one numbering."
-                )
-    if numbering is None:
+def relative(path: Path, root: Path) -> str:
+    """Path within the data set."""
+    return path.relative_to(root).as_posix()
+
+
+def split_of(path: Path, root: Path) -> str | None:
+    """The split that the folders of a file name, if they do."""
+    for folder in path.relative_to(root).parts[:-1]:
+        for split, expression in FOLDERS.items():
+            if re.fullmatch(expression, folder, re.IGNORECASE):
+                return split
+    return None
+
+
+def refuse_mixture(
+    root: Path, images: Mapping[str, Path], labels: Mapping[str, Path], splits: Mapping[str, str | None], note: Note
+) -> None:
+    """Say which splits the folders name; refuse images and labels in different ones, and images in none."""
+    for subject, label in labels.items():
+        if split_of(label, root) != splits[subject]:
+            raise DataError(
+                f"{label}: lies in the folder of {split_of(label, root) or 'no split'}, but its image "
+                f"{images[subject]} in that of {splits[subject] or 'no split'}. Put both into one."
+            )
+    named = {subject: splits[subject] for subject in labels if splits[subject]}
+    if named and len(named) < len(labels):
+        alone = next(images[subject] for subject in labels if subject not in named)
+        raise DataError(
+            f"{alone}: lies in no folder of training, validation or test, but others below {root} do. Move it into one "
+            "of them."
+        )
+    if named:
+        counts = Counter(named.values())
+        told = ", ".join(f"{counts[split]} {split}" for split in SPLITS)
+        note(f"The splits are those of the folders: {told}.")
+        if not counts["validation"]:
+            note(
+                "There is no folder of validation images: set `split: [80, 20, 0]` instead of `training`, for example."
+            )
+
+
+def find_meanings(
+    root: Path, manual: Iterable[Path], scribbles: Iterable[Path], order: str | None, note: Note
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Say what the values of the manual labels mean, and those of the scribbles."""
+    manual, scribbles = list(manual), list(scribbles)
+    rings, present = Rings(), dict[int, Path]()
+    for path in manual:
+        label = read_label(path)
+        values = set(np.unique(label).tolist())
+        check_values(path, values, present)
+        present = dict.fromkeys(values, path) | present
+        rings.add(path, find_rings(label))
+    if manual and present.keys() <= {0}:
         raise DataError(f"{root}: all labels are empty. Give label files in which something is drawn.")
-    return numbering
+    if present.keys() & {200, 500, 600}:
+        rings.require((200, 500), ORIGINAL)
+        names = dict(ORIGINAL)
+    else:
+        names = {0: "background"} | reduced_names(root, rings, order, note)
+    if not scribbles:
+        return names, {}
+    return names, scribble_values(scribbles, names, note)
 
 
-def read_values(path: Path) -> list[float]:
-    """Label values of a NIfTI file, in order."""
+def check_values(path: Path, values: set[int], others: Mapping[int, Path]) -> None:
+    """Refuse values of neither numbering, and a mixture of both."""
+    for value in sorted(values):
+        if value not in ORIGINAL and value not in REDUCED:
+            raise DataError(
+                f"{path}: label value {value} is not one of MSCMR: original are 200, 500, 600, reduced 1, 2, 3. "
+                "Correct the file."
+            )
+    both = sorted({*values, *others} - {0})
+    if any(value in REDUCED for value in both) and any(value in ORIGINAL for value in both):
+        odd = max(values - {0}, key=lambda value: value not in others)
+        other = next(value for value in both if (value in REDUCED) != (odd in REDUCED))
+        raise DataError(
+            f"{path}: holds label value {odd}, but {others.get(other, path)} holds {other}: original and reduced "
+            "values mix. Bring all files to one numbering."
+        )
+
+
+def reduced_names(root: Path, rings: Rings, order: str | None, note: Note) -> dict[int, str]:
+    """What the values 1 to 3 mean, by the rings or by the user's word."""
+    said = None if order is None else [word.strip() for word in order.split(",")]
+    if said is not None and sorted(said) != sorted(CLASSES[1:]):
+        raise DataError(
+            f"--order {order}: name {', '.join(CLASSES[1:])}, each once, in the order of the values 1, 2, 3."
+        )
+    pair = rings.pair()
+    if pair is None:
+        if said is None:
+            raise DataError(
+                f"{root}: the files do not tell what the values 1, 2 and 3 mean, as no structure encloses another. Say "
+                "it with --order RV,MYO,LV, for example."
+            )
+        return dict(enumerate(said, start=1))
+    (other,) = {1, 2, 3} - {*pair}
+    found = {pair[0]: "MYO", pair[1]: "LV", other: "RV"}
+    if said is not None and dict(enumerate(said, start=1)) != found:
+        told = ", ".join(f"{value} {found[value]}" for value in sorted(found))
+        raise DataError(
+            f"{rings.witness(pair)}: shows that the values are {told}, as {pair[0]} encloses {pair[1]}; "
+            f"--order {order} says otherwise. Leave --order out."
+        )
+    told = ", ".join(f"{value} {found[value]}" for value in sorted(found))
+    note(f"The label values are {told}: {pair[0]} encloses {pair[1]}, as the myocardium encloses the LV.")
+    return {value: found[value] for value in sorted(found)}
+
+
+def scribble_values(scribbles: Iterable[Path], names: Mapping[int, str], note: Note) -> dict[int, str]:
+    """What the values of scribble files mean; the value that covers nearly everything is where nobody drew."""
+    most: Counter[int] = Counter()
+    for path in scribbles:
+        values, counts = np.unique(read_label(path), return_counts=True)
+        odd = sorted({*values.tolist()} - {*names, 0, 4})
+        if odd:
+            raise DataError(
+                f"{path}: value {odd[0]} is no stroke; known are {sorted({*names, 0, 4})}. Correct the file."
+            )
+        blank = int(values[counts.argmax()])
+        if blank not in BLANK:
+            raise DataError(f"{path}: its most frequent value is {blank}, but strokes are thin. Is it a full label?")
+        most[blank] += 1
+        if len(most) > 1:
+            raise DataError(
+                f"{path}: is left blank with {blank}, other scribble files with {4 - blank}. Use one value."
+            )
+    (blank,) = most
+    note(f"Scribbles: {blank} covers most of every image and is where nobody drew; {BLANK[blank]} is background.")
+    return {blank: "unlabelled", BLANK[blank]: "background"} | {v: name for v, name in names.items() if v}
+
+
+def refuse_other_strokes(scribble: Path, manual: Path, names: Mapping[int, str]) -> None:
+    """Refuse strokes most of which lie in another structure of the manual label of the same subject."""
+    strokes, label = read_label(scribble), read_label(manual)
+    if strokes.shape != label.shape:
+        raise DataError(f"{scribble}: its shape {strokes.shape} differs from {label.shape} of {manual}. Correct one.")
+    for value in (value for value, name in names.items() if value and name in CLASSES[1:]):
+        below, counts = np.unique(label[strokes == value], return_counts=True)
+        if counts.size and int(below[counts.argmax()]) != value:
+            most = int(below[counts.argmax()])
+            raise DataError(
+                f"{scribble}: strokes with value {value} lie mostly in value {most} of {manual}: the two count "
+                "structures differently. Bring both to one numbering."
+            )
+
+
+def read_label(path: Path) -> np.ndarray:
+    """Whole-numbered values of a NIfTI file."""
     try:
-        return np.unique(np.asanyarray(nib.Nifti1Image.from_filename(path).dataobj)).tolist()
+        label = np.asanyarray(nib.Nifti1Image.from_filename(path).dataobj)
     except Exception as error:  # nibabel raises whatever it likes
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{path}: cannot be read as NIfTI ({reason}). Fetch or unpack the file again.") from error
+    odd = label[~np.isfinite(label) | (label != np.rint(label))] if label.dtype.kind == "f" else label[:0]
+    if odd.size:
+        raise DataError(f"{path}: label value {odd.flat[0]:g} is no whole number. Correct the file.")
+    return label.astype(np.int64)
