@@ -1,0 +1,187 @@
+"""Where a drawn structure and a model that did not see the image disagree, and in which way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy import ndimage
+
+__all__ = ["KINDS", "Finding", "Signs", "find_contradictions", "find_signs"]
+
+KINDS = {
+    "name": "looks like {other}: are the names swapped?",
+    "forgotten": "nothing is drawn in slices in which the model sees it: forgotten there?",
+    "moved": "fits better when moved: is the mask out of place?",
+    "stray": "drawn far from where the model sees it: a stray part?",
+    "size": "{larger} than the model draws it: another protocol?",
+}
+"""Kinds of mistakes, and what is said of them."""
+FLOORS = {"name": 0.1, "forgotten": 0.15, "moved": 0.004, "stray": 0.01, "size": 0.03}
+"""Spread of a sign below which no difference is taken seriously: labels and models are not more exact."""
+KNOWN = 0.5
+"""A structure is judged where it is drawn or excluded in at least this part of the image, so not from scribbles."""
+SHIFTS, NEAR = 3, 3
+"""Voxels: how far a mask is tried elsewhere; what is farther from the prediction is stray."""
+
+
+@dataclass(frozen=True)
+class Signs:
+    """
+    How a drawn structure differs from what the model draws. Each sign of :data:`KINDS` is larger if it differs more.
+
+    Args:
+        values: the signs. ``name``: by how much another class is more probable in the mask, mean probability.
+            ``forgotten``: predicted in slices without any drawn voxel, in units of the area of a drawn slice.
+            ``moved``: soft Dice that is gained by moving the mask. ``stray``: part of the mask that is far from the
+            prediction. ``size``: log of drawn by predicted volume, with its sign, in slices that have both.
+        other: the class that is most probable in the mask beside it; ``None`` without a mask.
+        shift: voxels (i, j, k) by which the mask should be moved.
+        point: voxel (i, j, k) where most of it can be seen.
+    """
+
+    values: Mapping[str, float]
+    other: int | None
+    shift: tuple[int, int, int]
+    point: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    A drawn structure that the models contradict.
+
+    Args:
+        case: index of the image.
+        structure: index of the class.
+        kind: a key of :data:`KINDS`.
+        score: by how many spreads of this sign the image differs from the others of its kind.
+        signs: all signs.
+    """
+
+    case: int
+    structure: int
+    kind: str
+    score: float
+    signs: Signs
+
+
+def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int, axis: int = 2) -> Signs | None:
+    """
+    Compare a drawn structure with a prediction.
+
+    Args:
+        probabilities: class probabilities of a model that did not see the image, (m, H, W, D).
+        candidates: candidate sets, boolean (m, H, W, D).
+        structure: index of the class.
+        axis: axis that counts slices, of the thickest voxels.
+
+    Returns:
+        the signs; ``None`` if the structure is not annotated, or the model sees nothing and nothing is drawn.
+    """
+    drawn = candidates[structure] & (candidates.sum(0) == 1)
+    known = drawn | ~candidates[structure]
+    if known.mean() < KNOWN:
+        return None
+    own = probabilities[structure] * known
+    seen = (probabilities.argmax(0) == structure) & known
+    if not (drawn.any() or seen.any()):
+        return None
+    box = bounding_box(drawn | seen, SHIFTS + NEAR)
+    probabilities, drawn, own, seen = probabilities[(slice(None), *box)], drawn[box], own[box], seen[box]
+    across = tuple(other for other in range(3) if other != axis)
+    drawn_areas, seen_areas = drawn.sum(across), seen.sum(across)
+    both = (drawn_areas > 0) & (seen_areas > 0)
+    values = dict.fromkeys(KINDS, 0.0)
+    other, shift = None, (0, 0, 0)
+    undrawn = seen_areas * (drawn_areas == 0)
+    unit = drawn_areas[drawn_areas > 0].mean() if drawn.any() else seen_areas[seen_areas > 0].mean()
+    values["forgotten"] = float(undrawn.sum() / unit)
+    where = seen & ~drawn
+    if drawn.any():
+        inside = probabilities[:, drawn].mean(1)
+        inside[[0, structure]] = inside[structure], -1.0
+        best = int(inside[1:].argmax()) + 1
+        other = best if inside[best] > 0 else None
+        values["name"] = float(inside[best] - inside[0]) if other else 0.0
+        values["moved"], shift = best_shift(drawn, own, axis)
+        far = ndimage.distance_transform_edt(~seen) > NEAR if seen.any() else np.ones_like(drawn)
+        slicewise = np.expand_dims(
+            seen_areas > 0, across
+        )  # at the ends, by how far a structure goes is a matter of taste
+        values["stray"] = float((drawn & far & slicewise).sum() / drawn.sum()) if seen.any() else 1.0
+        where = where | (drawn & ~seen)
+    if both.any():
+        values["size"] = float(np.log(drawn_areas[both].sum() / seen_areas[both].sum()))
+    if not where.any():
+        where = drawn | seen
+    at = int(where.sum(across).argmax())
+    centre = ndimage.center_of_mass(where.take(at, axis))
+    place = np.insert(np.asarray(centre), axis, at)
+    point = tuple(int(round(p)) + b.start for p, b in zip(place, box, strict=True))
+    return Signs(values, other, shift, point)  # type: ignore[arg-type]
+
+
+def best_shift(drawn: np.ndarray, own: np.ndarray, axis: int) -> tuple[float, tuple[int, int, int]]:
+    """
+    Soft Dice that is gained by moving a mask within its slices, and by how many voxels.
+
+    Args:
+        drawn: mask (H, W, D) with a rim of :data:`SHIFTS` voxels around it, or less at the border of the image.
+        own: probability of its class (H, W, D).
+        axis: axis that counts slices.
+    """
+    total = drawn.sum() + own.sum()
+    steps = [range(-SHIFTS, SHIFTS + 1) if other != axis else range(1) for other in range(3)]
+    dice = {shift: 2 * float(own[np.roll(drawn, shift, (0, 1, 2))].sum() / total) for shift in product(*steps)}
+    best = max(dice, key=lambda shift: (dice[shift], -sum(map(abs, shift))))
+    return dice[best] - dice[0, 0, 0], best  # type: ignore[return-value]
+
+
+def bounding_box(mask: np.ndarray, rim: int) -> tuple[slice, ...]:
+    """The box around a mask, with a rim as far as the image goes."""
+    found = ndimage.find_objects(mask.astype(np.uint8))[0]
+    return tuple(slice(max(0, s.start - rim), min(n, s.stop + rim)) for s, n in zip(found, mask.shape, strict=True))
+
+
+def find_contradictions(signs: Mapping[tuple[int, int], Signs]) -> list[Finding]:
+    """
+    Rank drawn structures by how far they differ from the models, compared with the same structure in the other images.
+
+    A sign counts in spreads: its distance from the median of all images, by their median deviation. So what models
+    always do, such as drawing a structure too small, is no contradiction, and kinds can be compared.
+
+    Args:
+        signs: (index of the image, index of the class) -> signs.
+
+    Returns:
+        one finding for each, the strongest first.
+    """
+    findings = []
+    for structure in {j for _, j in signs}:
+        own = {case: found for (case, j), found in signs.items() if j == structure}
+        scores = {kind: spreads([found.values[kind] for found in own.values()], FLOORS[kind]) for kind in KINDS}
+        for place, (case, found) in enumerate(own.items()):
+            by_kind = {kind: abs(values[place]) if kind == "size" else values[place] for kind, values in scores.items()}
+            kind = strongest(by_kind, found)
+            findings.append(Finding(case, structure, kind, float(max(by_kind.values())), found))
+    return sorted(findings, key=lambda finding: (-finding.score, finding.case, finding.structure))
+
+
+def strongest(scores: Mapping[str, float], found: Signs) -> str:
+    """The kind that explains a difference: another name and a move explain the others that they cause."""
+    kind = max(scores, key=lambda name: scores[name])
+    if found.values["name"] > 0:
+        return "name"
+    if kind in ("stray", "size") and scores["forgotten"] > scores[kind] / 2:
+        return "forgotten"
+    return kind
+
+
+def spreads(values: Iterable[float] | Sequence[float], floor: float) -> np.ndarray:
+    """Distance of values from their median, by their median absolute deviation (that of a normal distribution is one)."""
+    array = np.asarray(list(values))
+    distances = array - np.median(array)
+    return distances / max(1.4826 * float(np.median(np.abs(distances))), floor)
