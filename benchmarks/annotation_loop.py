@@ -173,6 +173,7 @@ def audit(folder: Path, seed: int, steps: int, size: int) -> dict[str, object]:
                 if one is not None:
                     signs[n, int(j)] = one
         print(f"fold {fold}: Dice {np.nanmean(dices, 0).round(3)}", flush=True)
+    save = [[n, j, dict(one.values), one.other, wrong.get(n, "")] for (n, j), one in signs.items()]
     rows = find_contradictions(signs)
     places: dict[int, int] = {}
     for place, row in enumerate(rows, 1):
@@ -182,6 +183,7 @@ def audit(folder: Path, seed: int, steps: int, size: int) -> dict[str, object]:
     first = rows[:40]
     return {
         "dice": np.nanmean(dices, 0).round(4).tolist(),
+        "signs": save,
         "rows": len(rows),
         "recall_40": sum(place <= 40 for place in places.values()) / 20,
         "recall_20": sum(place <= 20 for place in places.values()) / 20,
@@ -289,7 +291,7 @@ def main() -> None:
             arguments.out.write_text(json.dumps(result, indent=1))
     result["cpu_seconds"] = round(time.process_time() - begin)
     arguments.out.write_text(json.dumps(result, indent=1))
-    print(json.dumps({k: v for k, v in result.items() if k not in ("runs", "scores")}, indent=1))
+    print(json.dumps({k: v for k, v in result.items() if k not in ("runs", "scores", "signs")}, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -19,10 +19,11 @@ KINDS = {
     "size": "{larger} than the model draws it: another protocol?",
 }
 """Kinds of mistakes, and what is said of them."""
-FLOORS = {"name": 0.1, "forgotten": 0.15, "moved": 0.004, "stray": 0.01, "size": 0.03}
+FLOORS = {"name": 0.1, "forgotten": 0.15, "moved": 0.004, "stray": 0.02, "size": 0.03}
 """Spread of a sign below which no difference is taken seriously: labels and models are not more exact."""
 KNOWN = 0.5
 """A structure is judged where it is drawn or excluded in at least this part of the image, so not from scribbles."""
+GROUP = 5
 SHIFTS, NEAR = 3, 3
 """Voxels: how far a mask is tried elsewhere; what is farther from the prediction is stray."""
 
@@ -35,15 +36,18 @@ class Signs:
     Args:
         values: the signs. ``name``: by how much another class is more probable in the mask, mean probability.
             ``forgotten``: predicted in slices without any drawn voxel, in units of the area of a drawn slice.
-            ``moved``: soft Dice that is gained by moving the mask. ``stray``: part of the mask that is far from the
-            prediction. ``size``: log of drawn by predicted volume, with its sign, in slices that have both.
+            ``moved``: soft Dice that is gained by moving the mask. ``stray``: drawn in pieces that are far from the
+            prediction, in units of the area of a drawn slice. ``size``: log of drawn by predicted volume, with its
+            sign, in slices that have both.
         other: the class that is most probable in the mask beside it; ``None`` without a mask.
+        instead: the class that is most probable where the structure is drawn and the model does not see it.
         shift: voxels (i, j, k) by which the mask should be moved.
         point: voxel (i, j, k) where most of it can be seen.
     """
 
     values: Mapping[str, float]
     other: int | None
+    instead: int | None
     shift: tuple[int, int, int]
     point: tuple[int, int, int]
 
@@ -83,7 +87,7 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
     """
     drawn = candidates[structure] & (candidates.sum(0) == 1)
     known = drawn | ~candidates[structure]
-    if known.mean() < KNOWN:
+    if known.mean() < KNOWN or not (drawn.any() or known.all()):  # scribbles; within a union
         return None
     own = probabilities[structure] * known
     seen = (probabilities.argmax(0) == structure) & known
@@ -95,7 +99,7 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
     drawn_areas, seen_areas = drawn.sum(across), seen.sum(across)
     both = (drawn_areas > 0) & (seen_areas > 0)
     values = dict.fromkeys(KINDS, 0.0)
-    other, shift = None, (0, 0, 0)
+    other, instead, shift = None, None, (0, 0, 0)
     undrawn = seen_areas * (drawn_areas == 0)
     unit = drawn_areas[drawn_areas > 0].mean() if drawn.any() else seen_areas[seen_areas > 0].mean()
     values["forgotten"] = float(undrawn.sum() / unit)
@@ -107,12 +111,11 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
         other = best if inside[best] > 0 else None
         values["name"] = float(inside[best] - inside[0]) if other else 0.0
         values["moved"], shift = best_shift(drawn, own, axis)
-        far = ndimage.distance_transform_edt(~seen) > NEAR if seen.any() else np.ones_like(drawn)
-        slicewise = np.expand_dims(
-            seen_areas > 0, across
-        )  # at the ends, by how far a structure goes is a matter of taste
-        values["stray"] = float((drawn & far & slicewise).sum() / drawn.sum()) if seen.any() else 1.0
-        where = where | (drawn & ~seen)
+        values["stray"] = stray_voxels(drawn, seen) / float(unit)
+        beyond = drawn & ~seen
+        if beyond.any():
+            instead = int(probabilities[:, beyond].mean(1).argmax())
+        where = where | beyond
     if both.any():
         values["size"] = float(np.log(drawn_areas[both].sum() / seen_areas[both].sum()))
     if not where.any():
@@ -120,8 +123,15 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
     at = int(where.sum(across).argmax())
     centre = ndimage.center_of_mass(where.take(at, axis))
     place = np.insert(np.asarray(centre), axis, at)
-    point = tuple(int(round(p)) + b.start for p, b in zip(place, box, strict=True))
-    return Signs(values, other, shift, point)  # type: ignore[arg-type]
+    point = tuple(round(float(p)) + b.start for p, b in zip(place, box, strict=True))
+    return Signs(values, other, instead, shift, point)  # type: ignore[arg-type]
+
+
+def stray_voxels(drawn: np.ndarray, seen: np.ndarray) -> int:
+    """Voxels of the pieces of a mask (H, W, D) that come nowhere near a prediction (H, W, D)."""
+    pieces, _ = ndimage.label(drawn)
+    near = ndimage.distance_transform_edt(~seen) <= NEAR if seen.any() else np.zeros_like(drawn)
+    return int((drawn & ~np.isin(pieces, np.unique(pieces[near & drawn]))).sum())
 
 
 def best_shift(drawn: np.ndarray, own: np.ndarray, axis: int) -> tuple[float, tuple[int, int, int]]:
@@ -146,7 +156,9 @@ def bounding_box(mask: np.ndarray, rim: int) -> tuple[slice, ...]:
     return tuple(slice(max(0, s.start - rim), min(n, s.stop + rim)) for s, n in zip(found, mask.shape, strict=True))
 
 
-def find_contradictions(signs: Mapping[tuple[int, int], Signs]) -> list[Finding]:
+def find_contradictions(
+    signs: Mapping[tuple[int, int], Signs], groups: Mapping[int, str] | None = None
+) -> list[Finding]:
     """
     Rank drawn structures by how far they differ from the models, compared with the same structure in the other images.
 
@@ -155,6 +167,8 @@ def find_contradictions(signs: Mapping[tuple[int, int], Signs]) -> list[Finding]
 
     Args:
         signs: (index of the image, index of the class) -> signs.
+        groups: index of the image -> its data set; sizes are compared within data sets of :data:`GROUP` images or more,
+            since protocols differ.
 
     Returns:
         one finding for each, the strongest first.
@@ -162,9 +176,14 @@ def find_contradictions(signs: Mapping[tuple[int, int], Signs]) -> list[Finding]
     findings = []
     for structure in {j for _, j in signs}:
         own = {case: found for (case, j), found in signs.items() if j == structure}
-        scores = {kind: spreads([found.values[kind] for found in own.values()], FLOORS[kind]) for kind in KINDS}
+        values = {kind: np.array([found.values[kind] for found in own.values()]) for kind in KINDS}
+        names = np.array([(groups or {}).get(case, "") for case in own])
+        for name in set(names.tolist()):
+            if (names == name).sum() >= GROUP:
+                values["size"][names == name] -= np.median(values["size"][names == name])
+        scores = {kind: spreads(values[kind], FLOORS[kind]) for kind in KINDS}
         for place, (case, found) in enumerate(own.items()):
-            by_kind = {kind: abs(values[place]) if kind == "size" else values[place] for kind, values in scores.items()}
+            by_kind = {kind: abs(s[place]) if kind == "size" else s[place] for kind, s in scores.items()}
             kind = strongest(by_kind, found)
             findings.append(Finding(case, structure, kind, float(max(by_kind.values())), found))
     return sorted(findings, key=lambda finding: (-finding.score, finding.case, finding.structure))
@@ -180,8 +199,7 @@ def strongest(scores: Mapping[str, float], found: Signs) -> str:
     return kind
 
 
-def spreads(values: Iterable[float] | Sequence[float], floor: float) -> np.ndarray:
-    """Distance of values from their median, by their median absolute deviation (that of a normal distribution is one)."""
-    array = np.asarray(list(values))
-    distances = array - np.median(array)
+def spreads(values: np.ndarray, floor: float) -> np.ndarray:
+    """Distance of values from their median, in median absolute deviations, scaled to one for a normal distribution."""
+    distances = values - np.median(values)
     return distances / max(1.4826 * float(np.median(np.abs(distances))), floor)

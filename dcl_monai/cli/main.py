@@ -15,6 +15,7 @@ from dcl_monai.utils import DataError
 __all__ = ["main"]
 
 COMMANDS = {
+    "audit": "find drawn labels that models contradict which did not see them",
     "bank": "show the images that a model carries, or replace them",
     "check": "look at every file of a datalist and write a report",
     "check-loss": "tell whether a loss of your own is compatible",
@@ -22,6 +23,7 @@ COMMANDS = {
     "evaluate": "test the model of a bundle",
     "export": "write the model of a bundle as TorchScript",
     "new": "make a bundle for your own data",
+    "next": "say which structure in which image to draw next",
     "plan": "set up a network from the data, as an overlay for a bundle",
     "predict": "segment a folder of images with a bundle",
     "report": "make the report of a study: tables, statistics and pictures",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypedDict
 
-from typing_extensions import Required
+from typing_extensions import NotRequired, Required
 
 from dcl_monai.candidates import all_classes, annotated_classes, label_sets, outlines, shown_set
 
@@ -97,6 +97,8 @@ class Datalist(TypedDict):
     """Images to choose the model by."""
     test: list[Item]
     """Images to measure the model on; there may be none."""
+    minutes: NotRequired[dict[str, float]]
+    """Name of a structure -> minutes that it takes to draw."""
 
 
 class ListedItem(TypedDict, total=False):

@@ -71,6 +71,8 @@ def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datali
         "validation": [],
         "test": [],
     }
+    if document.minutes:
+        datalist["minutes"] = dict(document.minutes)
     divided: dict[str, list[Item]] = {}
     for item in merge_annotations(items):
         fixed = item.pop("split")
@@ -94,7 +96,7 @@ def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]
         entry["values"] = dict(enumerate(classes))
     elif classes is None and "values" not in content:
         classes = list(entry["values"].values())
-    document = {key: content[key] for key in ("unions", "split", "seed") if key in content}
+    document = {key: content[key] for key in ("unions", "split", "seed", "minutes") if key in content}
     return {**document, "classes": classes, "datasets": {str(content.get("name") or name.stem): entry}}
 
 

@@ -249,6 +249,7 @@ class DatalistDocument(Strict):
     datasets: dict[Text, DatasetEntry] = Field(min_length=1)
     split: Annotated[list[float], BeforeValidator(_proportions)] = [60, 20, 20]
     seed: int = Field(0, ge=0)
+    minutes: dict[Text, Annotated[float, Field(gt=0, strict=False)]] = {}
 
     @model_validator(mode="after")
     def _names(self) -> DatalistDocument:
@@ -263,6 +264,9 @@ class DatalistDocument(Strict):
                 raise ValueError(f"the name {name!r} is given twice among `classes` and `unions` (case does not count)")
         if any(name.casefold() == "background" for name in self.classes[1:]):
             raise ValueError("the background must be the first of `classes`: it is what surrounds everything")
+        for name in self.minutes:
+            if name not in self.classes[1:]:
+                raise ValueError(f"minutes: {unknown_name(name, self.classes[1:])}")
         for union, members in self.unions.items():
             for member in members:
                 if member not in self.classes:

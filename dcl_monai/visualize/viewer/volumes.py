@@ -17,7 +17,7 @@ from dcl_monai.utils.images import is_nifti, open_image
 
 from .album import Album, Case, Layer
 
-__all__ = ["NOTHING", "UNION", "Volume", "load_volume"]
+__all__ = ["NOTHING", "UNION", "Volume", "load_volume", "read_image"]
 
 NOTHING, UNION = 255, 254
 """Value of a voxel of whose class nothing is known, and of one that may be of several structures."""
@@ -65,7 +65,7 @@ def load_volume(album: Album, case: Case) -> Volume:
     Raises:
         DataError: when a file is missing or damaged, or a layer does not fit its image.
     """
-    image, affine = read(case.image)
+    image, affine = read_image(case.image)
     turn = nib.orientations.ornt_transform(nib.orientations.io_orientation(affine), ORIENTATION)
     spacing = nib.affines.voxel_sizes(affine)[np.argsort(turn[:, 0])]
     low, high = np.percentile(image, WINDOW)
@@ -101,7 +101,7 @@ def fullest(labels: list[np.ndarray], shape: tuple[int, ...]) -> tuple[int, ...]
     return tuple(int(s.argmax()) if s.any() else len(s) // 2 for s in sums)
 
 
-def read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def read_image(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """An image (H, W, D, T), and its affine with the voxel size that the header gives."""
     if is_nifti(path):
         source: Any = open_image(path, dims=(2, 3, 4))

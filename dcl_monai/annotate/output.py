@@ -1,0 +1,201 @@
+"""What proposals and audits write: a table, a page with pictures, and the maps that the viewer shows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from matplotlib.figure import Figure
+from nibabel.affines import voxel_sizes
+
+import dcl_monai
+from dcl_monai.datalist import Datalist, Item
+from dcl_monai.datalist.items import annotations_of
+from dcl_monai.utils import DataError
+from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.images import save_like
+from dcl_monai.visualize.png import as_png
+from dcl_monai.visualize.viewer import Case, Layer, write_album
+from dcl_monai.visualize.viewer.album import Kind
+
+from .predict import Prediction
+
+__all__ = ["Row", "case_name", "draw_slice", "new_folder", "slice_axis", "write_page", "write_table", "write_view"]
+
+UNFINISHED = "unfinished"
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
+<style>
+body { font: 16px/1.45 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 1.5rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
+p { margin: .3rem 0; } .small { font-size: .85rem; color: #666; } code { background: #f2f2f2; padding: .1rem .3rem; }
+.note { padding: .5rem 1rem; margin: .6rem 0; border-left: .3rem solid #e69500; background: #fffaf0; }
+.rows { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem; margin-top: 1rem; }
+.row { border: 1px solid #ddd; padding: .7rem; break-inside: avoid; } img { max-width: 100%; }
+</style></head><body>
+<h1>{{ title }}</h1>
+<p>{{ summary }}</p>
+{% for note in notes %}<p class="note">{{ note }}</p>
+{% endfor %}<div class="rows">
+{% for row in rows %}<div class="row"><h2>{{ loop.index }}. {{ row.title }}</h2><p>{{ row.text }}</p>
+{% if row.picture %}<img alt="{{ row.title }}" src="data:image/png;base64,{{ row.picture }}">{% endif %}
+<p class="small">{{ row.details }}</p></div>
+{% endfor %}</div>
+<p class="small">Slice by slice: <code>python -m dcl_monai view {{ folder }}</code>. dcl-monai {{ version }}</p>
+</body></html>
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """
+    A row of a page.
+
+    Args:
+        title: image and structure.
+        text: what to do or to look at.
+        details: numbers.
+        picture: PNG in base64.
+    """
+
+    title: str
+    text: str
+    details: str
+    picture: str = ""
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """
+    Make a folder for outputs, and mark it as unfinished until the block ends well.
+
+    Raises:
+        DataError: when there is something in it that is not of an unfinished run, or it cannot be written.
+    """
+    mark = folder / UNFINISHED
+    if folder.exists() and not mark.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists already. Give another --out, or move it away: nothing is overwritten.")
+    write_atomic(mark, "The command that writes this folder has not ended. Run it again.\n")
+    yield
+    mark.unlink()
+
+
+def case_name(item: Item) -> str:
+    """Name of an image for tables and pages."""
+    return f"{item.get('dataset', '')} {item.get('case', item['subject'])}".strip()
+
+
+def slice_axis(affine: np.ndarray) -> int:
+    """The axis of the thickest voxels, the last one of equals."""
+    sizes = np.round(voxel_sizes(np.asarray(affine)), 2)
+    return int(max(range(3), key=lambda axis: (sizes[axis], axis)))
+
+
+def draw_slice(
+    image: np.ndarray,
+    masks: Mapping[str, tuple[np.ndarray, str, str]],
+    point: Sequence[int],
+    axis: int,
+    heat: np.ndarray | None = None,
+) -> str:
+    """
+    Draw outlines over a slice.
+
+    Args:
+        image: grey values (H, W, D).
+        masks: name -> mask (H, W, D), colour and line style.
+        point: voxel that the picture is centred on.
+        axis: axis that counts slices.
+        heat: numbers from 0 to 1 that are drawn over the image, (H, W, D).
+
+    Returns:
+        a PNG file in base64.
+    """
+    at = int(point[axis])
+    centre = [int(point[other]) for other in range(3) if other != axis]
+    shape = [n for other, n in enumerate(image.shape) if other != axis]
+    half = [max(24, n // 3) for n in shape]
+    spans = [slice(max(0, c - h), min(n, c + h)) for c, h, n in zip(centre, half, shape, strict=True)]
+
+    def cut(volume: np.ndarray) -> np.ndarray:
+        return volume.take(at, axis)[spans[0], spans[1]].T
+
+    figure = Figure(figsize=(3, 3), layout="constrained")
+    axes = figure.subplots()
+    low, high = np.percentile(image.take(at, axis), (1, 99))
+    axes.imshow(cut(image), cmap="gray", vmin=low, vmax=max(high, low + 1e-6))
+    if heat is not None:
+        part = cut(heat)
+        axes.imshow(np.ma.masked_less(part, 0.05), cmap="autumn", vmin=0, vmax=0.5, alpha=0.5)
+    for name, (mask, colour, style) in masks.items():
+        part = cut(mask.astype(np.uint8))
+        if 0 < part.sum() < part.size and min(part.shape) > 1:
+            axes.contour(part, levels=[0.5], colors=[colour], linestyles=[style], linewidths=1.2)
+        axes.plot([], [], color=colour, linestyle=style, label=name)
+    axes.set_axis_off()
+    axes.set_title(f"slice {at + 1}", fontsize=7)
+    if masks:
+        figure.legend(fontsize=7, facecolor="0.75", loc="outside lower center", ncols=len(masks))
+    return as_png(figure)
+
+
+def write_page(
+    path: Path, title: str, summary: str, rows: Sequence[Row], folder: Path, notes: Sequence[str] = ()
+) -> None:
+    """Write the page, pictures included."""
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(PAGE)
+    content = {"title": title, "summary": summary, "rows": rows, "notes": notes, "folder": folder}
+    write_atomic(path, page.render(**content, version=dcl_monai.__version__))
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Write a table as CSV; names that a spreadsheet would run as formulas stay text."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: f"'{v}" if isinstance(v, str) and v[:1] in "=+-@" and v else v for k, v in row.items()})
+    write_atomic(path, text.getvalue())
+
+
+def write_view(
+    folder: Path,
+    title: str,
+    datalist: Datalist,
+    shown: Sequence[tuple[Prediction, str, bool, Sequence[int]]],
+    within: bool,
+) -> None:
+    """
+    Write label maps and uncertainty of images, and what the viewer shows of them.
+
+    Args:
+        folder: the folder.
+        title: of the page.
+        datalist: where the images are from.
+        shown: prediction, note, mark and voxel of each image.
+        within: whether the prediction keeps what is drawn.
+    """
+    cases = []
+    for number, (prediction, note, marked, point) in enumerate(shown):
+        given = prediction.within_sets() if within else prediction.probabilities
+        labels = given.argmax(0).numpy().astype(np.uint8)
+        unsure = (1 - given.max(0).values).numpy()
+        unsure[given.sum(0).numpy() < 0.5] = 0  # outside of the field of view
+        source = nib.Nifti1Image(labels, prediction.affine.numpy())
+        maps = {name: folder / "maps" / f"{number + 1:03d}_{name}.nii.gz" for name in ("labels", "uncertainty")}
+        save_like(source, labels, maps["labels"], "dcl-monai labels")
+        save_like(source, np.round(unsure, 2).astype(np.float32), maps["uncertainty"], "dcl-monai uncertainty")
+        kind: Kind = "filled" if within else "prediction"
+        layers = [Layer("drawn", "drawn")] if annotations_of(prediction.item) else []
+        layers += [Layer(kind, kind, maps["labels"]), Layer("uncertainty", "uncertainty", maps["uncertainty"])]
+        item = prediction.item
+        cases.append(Case(case_name(item), Path(item["image"]), layers, note, marked, point, item))
+    write_album(folder, title, datalist, cases)

@@ -1,0 +1,35 @@
+"""Find drawn labels that models contradict which did not see them: swapped names, forgotten slices, moved masks."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from .crossfit import add_crossfit, make_crossfit
+from .plan import _positive
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="folder to write")
+    parser.add_argument("--count", type=_positive, default=40, help="structures on the page (default: 40)")
+    add_crossfit(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train what is missing, compare, and say where the result is."""
+    crossfit = make_crossfit(arguments)
+    from dcl_monai.annotate.audit import audit, describe, say
+
+    findings, protocols = audit(crossfit, arguments.out, arguments.count)
+    for rank, finding in enumerate(findings[:5], 1):
+        name, image = crossfit.classes[finding.structure], crossfit.annotated[finding.case]["image"]
+        print(f"{rank}. {name} in {image}: {say(finding, crossfit.classes)} (score {finding.score:.1f})")
+    for protocol in protocols:
+        print(f"protocol: {describe(protocol, crossfit.classes)}")
+    print(f"all {len(findings)}: {arguments.out / 'audit.csv'}, with pictures: {arguments.out / 'audit.html'}")
+    print(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.out))}")
+    return 0
