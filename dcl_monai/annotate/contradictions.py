@@ -94,7 +94,9 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
     if not (drawn.any() or seen.any()):
         return None
     box = bounding_box(drawn | seen, SHIFTS + NEAR)
-    probabilities, drawn, own, seen = probabilities[(slice(None), *box)], drawn[box], own[box], seen[box]
+    drawn, own, seen = drawn[box], own[box], seen[box]
+    whole: tuple[slice, ...] = (slice(None), *box)
+    probabilities = probabilities[whole]
     across = tuple(other for other in range(3) if other != axis)
     drawn_areas, seen_areas = drawn.sum(across), seen.sum(across)
     both = (drawn_areas > 0) & (seen_areas > 0)

@@ -24,6 +24,7 @@ from monai.transforms import LoadImage
 from monailabel.endpoints import activelearning, datastore, infer, train
 from monailabel.interfaces.utils.app import app_instance
 from monailabel.utils.async_tasks import utils as tasks
+from ranking import Ranking
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
@@ -44,14 +45,17 @@ class MonaiLabel:
     Args:
         workspace: folder of what the server writes.
         classes: class names of the model, background first.
+        ranking: what is to be drawn next, which becomes the strategy ``next``.
     """
 
-    def __init__(self, workspace: Path, classes: Sequence[str]) -> None:
+    def __init__(self, workspace: Path, classes: Sequence[str], ranking: Ranking | None = None) -> None:
         self.workspace = workspace
         self.classes = list(classes)
         self.app = app_instance()
         self.app.server_mode(True)
         self.app.on_init_complete()
+        if ranking is not None:
+            self.app._strategies = {"next": ranking, **self.app._strategies}
         info = self.app.info()
         self.models, self.trainers, self.strategies = (list(info[k]) for k in ("models", "trainers", "strategies"))
         self.trainings = workspace / "trainings.json"

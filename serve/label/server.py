@@ -20,9 +20,11 @@ from typing import Any
 import prepare
 import uvicorn
 from guard import Guard, access
+from ranking import Ranking
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dcl_monai.networks import load_model
+from dcl_monai.utils import DataError
 
 HEADER_SECONDS = 10.0
 """Time for the headers of a request."""
@@ -67,6 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--no-training", action="store_true")
+    parser.add_argument("--next", type=Path)
     arguments = parser.parse_args(words)
     workspace = arguments.workspace.resolve()
     lock = take_lock(workspace)
@@ -83,10 +86,15 @@ def main(words: Sequence[str] | None = None) -> int:
     name, studies = arguments.bundle.resolve().name, arguments.studies.resolve()
     model = workspace / "app" / "model" / name / "models" / "model.pt"
     classes = load_model(model)["settings"]["classes"]
+    try:
+        ranking = Ranking(arguments.next, classes) if arguments.next else None
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     os.chdir(workspace / "run")  # Label takes files of its working directory for images: here are none
     os.environ["DCL_LABEL_SERVER"] = str(os.getpid())  # a training ends with it: dcl_monai.utils.end_with_parent
     print(f"MONAI Label: http://127.0.0.1:{arguments.port} (this machine alone), model {name}; stop it with Ctrl-C")
-    serve(workspace, studies, name, arguments.port, not arguments.no_training, classes)
+    serve(workspace, studies, name, arguments.port, not arguments.no_training, classes, ranking)
     os.close(lock)
     return 0
 
@@ -103,7 +111,15 @@ def take_lock(workspace: Path) -> int | None:
     return lock
 
 
-def serve(workspace: Path, studies: Path, name: str, port: int, training: bool, classes: Sequence[str]) -> None:
+def serve(
+    workspace: Path,
+    studies: Path,
+    name: str,
+    port: int,
+    training: bool,
+    classes: Sequence[str],
+    ranking: Ranking | None = None,
+) -> None:
     """Make Label's settings, start its app, and answer requests until a signal comes."""
     from monailabel.main import Main, init_log_config
 
@@ -119,7 +135,7 @@ def serve(workspace: Path, studies: Path, name: str, port: int, training: bool, 
 
     log_accesses(workspace / "access.log")
     uvicorn.run(
-        Guard(MonaiLabel(workspace, classes), studies),
+        Guard(MonaiLabel(workspace, classes, ranking), studies),
         host="127.0.0.1",
         port=port,
         http=PatientProtocol,

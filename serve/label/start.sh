@@ -15,6 +15,7 @@ Usage: bash serve/label/start.sh --bundle bundles/acdc --studies DIR [--port 800
   --workspace    folder of the served copy, of logs and temporary files (default: serve/.label)
   --fresh        serve the bundle's model again, instead of the copy that was trained on this server
   --no-training  segment and store labels, but do not train
+  --next         next.csv of \`dcl-monai next\`: adds the strategy "next", which follows this ranking
   --approve      serve the last trained model that was not taken by itself, since it was worse on some labels
 
 The environment is made at the first start, in \$DCL_LABEL_ENV (default: serve/.venv-label), by serve/label/install.sh.
@@ -29,6 +30,11 @@ fail() {
 bundle='' studies='' port=8000 workspace=$here/../.label approve=no options=()
 while (($#)); do
     case $1 in
+        --next)
+            (($# > 1)) || fail "$1 needs a value. Try --help."
+            options+=("$1" "$(realpath "$2")")
+            shift 2
+            ;;
         --bundle | --studies | --port | --workspace)
             (($# > 1)) || fail "$1 needs a value. Try --help."
             printf -v "${1#--}" '%s' "$2"
