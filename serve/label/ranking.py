@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ logger = logging.getLogger(__name__)
 
 class Ranking:
     """
-    A strategy as MONAI Label calls it.
+    A strategy as MONAI Label calls it. An image of the server is one of the ranking if it is the same file, or has the
+    name of one alone.
 
     Args:
         file: ``next.csv`` of the command.
@@ -32,7 +34,7 @@ class Ranking:
         self.classes = list(classes)
         try:
             with file.open(newline="", encoding="utf-8") as table:
-                self.rows = [(named(Path(row["image"]).name), row["structure"]) for row in csv.DictReader(table)]
+                self.rows = [(Path(row["image"]), row["structure"]) for row in csv.DictReader(table)]
         except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{file}: is no ranking ({error}). Give next.csv of `dcl-monai next`.") from error
         others = sorted({structure for _, structure in self.rows} - set(self.classes))
@@ -48,9 +50,14 @@ class Ranking:
 
     def __call__(self, request: Mapping[str, Any], datastore: Any) -> dict[str, Any] | None:
         """The next image with a structure that is not drawn yet, and this structure; ``None`` when all are drawn."""
-        known = {named(Path(datastore.get_image_uri(image)).name): image for image in datastore.list_images()}
-        for rank, (name, structure) in enumerate(self.rows, 1):
-            image = known.get(name)
+        files = {image: Path(datastore.get_image_uri(image)) for image in datastore.list_images()}
+        places = {path.resolve(): image for image, path in files.items()}
+        names = {named(path.name): image for image, path in files.items()}
+        listed = Counter(named(path.name) for path in {path for path, _ in self.rows})
+        for rank, (path, structure) in enumerate(self.rows, 1):
+            image = places.get(path.resolve())
+            if image is None and listed[named(path.name)] == 1:  # a copy of the image
+                image = names.get(named(path.name))
             if image is not None and structure not in self.drawn(image, datastore, request.get("label_tag") or "final"):
                 logger.info(f"next: draw {structure} in {image} (rank {rank})")
                 return {"id": image, "structure": structure, "rank": rank}

@@ -53,9 +53,8 @@ def write(path: Path, *rows: tuple[str, str]) -> Path:
 
 
 def test_what_is_not_drawn_yet_comes_in_order(tmp_path):
-    file = write(
-        tmp_path / "next.csv", ("/far/a.nii.gz", "LV"), ("/far/x.nii.gz", "RV"), ("b.nii", "RV"), ("a.nii", "RV")
-    )
+    rows = [("/far/a.nii.gz", "LV"), ("/far/x.nii.gz", "RV"), ("b.nii", "RV"), ("/far/a.nii.gz", "RV")]
+    file = write(tmp_path / "next.csv", *rows)
     strategy, store = ranking.Ranking(file, CLASSES), Store(tmp_path)
     assert strategy({}, store) == {"id": "a", "structure": "LV", "rank": 1}
     store.draw("a", ["LV"])
@@ -64,6 +63,13 @@ def test_what_is_not_drawn_yet_comes_in_order(tmp_path):
     assert strategy({"label_tag": "final"}, store) == {"id": "a", "structure": "RV", "rank": 4}
     store.draw("a", ["LV", "RV"])
     assert strategy({}, store) is None
+
+
+def test_images_of_one_name_are_told_apart_by_their_place(tmp_path):
+    file = write(tmp_path / "next.csv", ("/p1/a.nii.gz", "LV"), ("/p2/a.nii.gz", "RV"))
+    assert ranking.Ranking(file, CLASSES)({}, Store(tmp_path)) is None
+    file = write(tmp_path / "next.csv", ("/p1/a.nii.gz", "LV"), (f"{tmp_path}/a.nii.gz", "RV"))
+    assert ranking.Ranking(file, CLASSES)({}, Store(tmp_path)) == {"id": "a", "structure": "RV", "rank": 2}
 
 
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "rank,image,structure\n1,a.nii.gz,MYO\n"])
