@@ -1,6 +1,7 @@
 """Handlers: the stages of Algorithm 1, validation of partial labels, diagnostics, checkpoints, history
 and test tables."""
 
+from .bounds_table import BoundsTable
 from .breakdown import StopOnBreakdown
 from .case_tables import CaseDetails, ConfusionTable, SavePredictions, SurfaceTable
 from .checkpoint import RunCheckpoint
@@ -25,6 +26,7 @@ from .training import (
 __all__ = [
     "AverageBuffers",
     "BestModel",
+    "BoundsTable",
     "CaseDetails",
     "ClipGradients",
     "ConfusionTable",

@@ -18,6 +18,7 @@ from monai.data import Dataset, MetaTensor
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from dcl_monai.metrics import expected_dice
 from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
@@ -25,6 +26,7 @@ from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
 from dcl_monai.utils.locks import take_lock
 from dcl_monai.utils.plausibility import Plausibility
 
+from .bounds import bounds_of_frames, bounds_words
 from .report import RunReport, file_hash, stamp
 from .sets import predict_sets
 from .sheet import Case, draw_contact_sheets
@@ -158,6 +160,7 @@ class FolderSegmenter:
         self.maps = [name for name, wanted in maps.items() if wanted]
         self.contact_sheet = as_bool(contact_sheet)
         self.plausibility: Plausibility | None = None  # needs the bank of the model
+        self.bounds: Mapping[str, Any] | None = None  # travel in the model
 
     def run(self) -> None:
         """
@@ -169,7 +172,9 @@ class FolderSegmenter:
         """
         if self.output_dir.resolve() == self.dataset_dir.resolve():
             raise DataError(f"{self.output_dir}: is the folder of the images. Set --output_dir to another one.")
-        load_weights(self.network, load_model(self.model_file), self.model_file)
+        content = load_model(self.model_file)
+        load_weights(self.network, content, self.model_file)
+        self.bounds = content["settings"].get("bounds")
         self.network.eval()
         settings = self.settings()
         if self.network.conditional:
@@ -202,6 +207,7 @@ class FolderSegmenter:
                     self.dataset_dir / name,
                     self.output_dir / entry["outputs"]["segmentation"],
                     entry.get("unusual", []),
+                    bounds_words(entry.get("bounds", {}), self.bounds["level"]) if self.bounds else "",
                 )
                 for name, entry in report.done().items()
                 if (self.dataset_dir / name).is_file()
@@ -271,11 +277,18 @@ class FolderSegmenter:
             )
         arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in ("segmentation", *self.maps)}
         unusual: list[str] = []
+        confidence: list[list[float]] = []
         for frame in range(frames):
-            found, notes = self.segment_frame(image[frame : frame + 1])
+            found, notes, promised = self.segment_frame(image[frame : frame + 1])
+            confidence.append(promised)
             unusual += [f"frame {frame + 1}: {note}" if frames > 1 else note for note in notes]
             for kind, array in found.items():
                 arrays[kind].append(array)
+        volumes = volumes_ml(np.stack(arrays["segmentation"], axis=3), self.classes, voxel_ml(source))
+        bounds: dict[str, Any] = {}
+        if self.bounds:
+            bounds["bounds"], notes = bounds_of_frames(self.bounds, self.classes, confidence, volumes)
+            unusual += notes
         if unusual:
             logger.warning(f"{path}: look at this one. {'; '.join(unusual[:3])}")
         outputs = {}
@@ -290,11 +303,12 @@ class FolderSegmenter:
             "input": before,
             "shape": list(source.shape),
             "spacing_mm": [round(float(size), 5) for size in source.header.get_zooms()[:3]],
-            "volumes_ml": volumes_ml(np.stack(arrays["segmentation"], axis=3), self.classes, voxel_ml(source)),
+            "volumes_ml": volumes,
             "unusual": unusual,
+            **bounds,
         } | header_note(source)
 
-    def segment_frame(self, image: MetaTensor) -> tuple[dict[str, np.ndarray], list[str]]:
+    def segment_frame(self, image: MetaTensor) -> tuple[dict[str, np.ndarray], list[str], list[float]]:
         """
         Segment one volume.
 
@@ -303,7 +317,12 @@ class FolderSegmenter:
 
         Returns:
             on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
+<<<<<<< HEAD
             unusual of image and segmentation, see :class:`~dcl_monai.utils.plausibility.Plausibility`.
+=======
+            unusual of image and segmentation, see :class:`~dcl_monai.inferers.plausibility.Plausibility`; and Dice that
+            the probabilities promise of every class, if the model has bounds.
+>>>>>>> 4e428e9 (Give bounds of Dice and volume that a model carries)
         """
         pixels = image.as_tensor()[None].to(self.device)
         mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
@@ -316,7 +335,8 @@ class FolderSegmenter:
         dtype = np.uint8 if len(self.classes) <= 256 else np.uint16
         segmentation = data["pred"][0].numpy().astype(dtype)
         maps = {kind: np.moveaxis(data[kind].numpy(), 0, -1) for kind in self.maps}
-        return {"segmentation": segmentation, **maps}, notes
+        promised = expected_dice(data["probabilities"], data["pred"][0]) if self.bounds else []
+        return {"segmentation": segmentation, **maps}, notes, promised
 
 
 def output_name(name: str, suffix: str) -> str:

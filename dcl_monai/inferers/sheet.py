@@ -34,12 +34,14 @@ class Case(NamedTuple):
         image: the file.
         label: its segmentation.
         unusual: what is unusual of it; the row is then marked in red.
+        note: a line below the row.
     """
 
     name: str
     image: Path
     label: Path
     unusual: Sequence[str] = ()
+    note: str = ""
 
 
 def draw_contact_sheets(cases: Sequence[Case], classes: Sequence[str], output_dir: Path) -> list[Path]:
@@ -71,7 +73,8 @@ def draw_contact_sheets(cases: Sequence[Case], classes: Sequence[str], output_di
 def page_content(cases: Sequence[Case], classes: Sequence[str]) -> str:
     """All that a page shows, as a hash that is kept in its file."""
     files = [
-        (case.name, list(case.unusual), case.image.stat().st_mtime_ns, case.label.stat().st_mtime_ns) for case in cases
+        (case.name, list(case.unusual), case.note, case.image.stat().st_mtime_ns, case.label.stat().st_mtime_ns)
+        for case in cases
     ]
     return hashlib.sha256(json.dumps([files, list(classes)]).encode()).hexdigest()
 
@@ -107,6 +110,9 @@ def _draw_page(cases: Sequence[Case], classes: Sequence[str], path: Path, conten
             words = "; ".join(case.unusual)
             words = words if len(words) < 130 else words[:127] + "..."
             row[0].annotate(words, (0, -0.02), xycoords="axes fraction", va="top", fontsize=5, color=MARKED)
+        if case.note:
+            below = (0, -0.1 if case.unusual else -0.02)
+            row[0].annotate(case.note, below, xycoords="axes fraction", va="top", fontsize=5, annotation_clip=False)
     handles = [Line2D([], [], color=colour, label=name) for colour, name in zip(colours, classes[1:], strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
     replace_atomic(

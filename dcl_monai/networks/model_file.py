@@ -26,8 +26,13 @@ __all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weig
 
 SETTINGS = "settings_json"
 """Entry of the state dict that holds the settings."""
-SETTING_NAMES = ("classes", "pixdim", "spatial_size", "intensity", "single_parts", "network")
-"""All that training writes beside the weights."""
+SETTING_NAMES = ("classes", "pixdim", "spatial_size", "intensity", "single_parts", "network", "bounds")
+"""All that training writes beside the weights, and ``bounds``, which calibration adds."""
+BOUND_COUNTS = frozenset({"subjects", "images"})
+BOUND_NUMBERS = frozenset(
+    {"dice_margin", "volume_factor", "volume_offset_ml", "least_confidence", "least_ml", "most_ml"}
+)
+"""What a model says of the bounds of a structure: always the first, and the second where there are bounds."""
 LARGEST = 4096
 """No voxel has more mm and no grid has more voxels along an axis."""
 BANK = ("bank.images", "bank.masks", "bank.valid", "bank.descriptors")
@@ -57,7 +62,8 @@ def load_model(path: str | Path) -> dict[str, Any]:
     Returns:
         ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size``, ``intensity``
         (``clip``, ``mean`` and ``std``, or ``None``; older models have none), ``single_parts`` (the classes of which
-        the largest part alone is kept; may be missing) and ``network``, the arguments of
+        the largest part alone is kept; may be missing), ``bounds`` (of :func:`~dcl_monai.metrics.calibrate_bounds`; may
+        be missing) and ``network``, the arguments of
         :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
 
     Raises:
@@ -196,6 +202,7 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         and all(name in settings["classes"][1:] for name in settings.get("single_parts", []))
         and settings["network"].get("num_classes") == len(settings["classes"])
         and _is_harmless(settings["network"])
+        and _are_bounds(settings.get("bounds", {"level": 0.9, "structures": {}}), settings["classes"])
     ):
         if "propagation" in settings["network"]:
             raise DataError(
@@ -236,6 +243,22 @@ def _is_intensity(value: Any) -> bool:
     if not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
         return False
     return bool(clip[0] < clip[1] and value["std"] > 0)
+
+
+def _are_bounds(value: Any, classes: Sequence[str]) -> bool:
+    """Whether these are bounds as :func:`dcl_monai.metrics.calibrate_bounds` gives them: finite numbers by class."""
+    if not isinstance(value, Mapping) or set(value) != {"level", "structures"}:
+        return False
+    structures = value["structures"]
+    if not isinstance(structures, Mapping) or not set(structures) <= set(classes):
+        return False
+    if not all(isinstance(entry, Mapping) for entry in structures.values()):
+        return False
+    numbers = [value["level"], *(number for entry in structures.values() for number in entry.values())]
+    sizes = {frozenset(entry) for entry in structures.values()}
+    return sizes <= {BOUND_COUNTS, BOUND_COUNTS | BOUND_NUMBERS} and all(
+        isinstance(number, (int, float)) and math.isfinite(number) for number in numbers
+    )
 
 
 def _is_harmless(value: Any) -> bool:
