@@ -1,6 +1,19 @@
 """What a network does for annotators: full labels from partial ones, by models that did not see the image."""
 
+from .bounds import calibrate_model
+from .complete import complete_datalist, fill_labels
 from .crossfit import CrossFit, fold_subjects
 from .predict import Prediction, Predictor
+from .writers import WRITERS, Writer
 
-__all__ = ["CrossFit", "Prediction", "Predictor", "fold_subjects"]
+__all__ = [
+    "WRITERS",
+    "CrossFit",
+    "Prediction",
+    "Predictor",
+    "Writer",
+    "calibrate_model",
+    "complete_datalist",
+    "fill_labels",
+    "fold_subjects",
+]

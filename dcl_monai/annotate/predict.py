@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from monai.bundle import ConfigParser
 from monai.data import MetaTensor
-from monai.transforms import Compose, LoadImaged
+from monai.transforms import Compose, KeepLargestConnectedComponent, LoadImaged
 
 from dcl_monai.candidates import candidate_sets, expand, known_positive
 from dcl_monai.datalist import Item
@@ -50,6 +50,14 @@ class Prediction:
     def drawn(self) -> torch.Tensor:
         """Voxels whose class is known, (H, W, D)."""
         return known_positive(self.candidates, dim=0).any(0)
+
+    def labels(self) -> torch.Tensor:
+        """The segmentation as if nothing were annotated, class indices (H, W, D)."""
+        found = self.probabilities.argmax(0, keepdim=True)
+        if not self.single_parts:
+            return found[0]
+        keep = KeepLargestConnectedComponent(applied_labels=list(self.single_parts))
+        return torch.as_tensor(keep(found))[0].long()
 
     def within_sets(self) -> torch.Tensor:
         """

@@ -17,8 +17,10 @@ __all__ = ["main"]
 COMMANDS = {
     "audit": "find drawn labels that models contradict which did not see them",
     "bank": "show the images that a model carries, or replace them",
+    "bounds": "calibrate bounds of Dice and volume that a model gives with its results",
     "check": "look at every file of a datalist and write a report",
     "check-loss": "tell whether a loss of your own is compatible",
+    "complete": "fill what nobody drew, and write full labels for other tools",
     "convert": "make a datalist of a public data set in its original layout",
     "evaluate": "test the model of a bundle",
     "export": "write the model of a bundle as TorchScript",
