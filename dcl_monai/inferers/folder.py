@@ -310,19 +310,15 @@ class FolderSegmenter:
 
     def segment_frame(self, image: MetaTensor) -> tuple[dict[str, np.ndarray], list[str], list[float]]:
         """
-                Segment one volume.
+            Segment one volume.
 
-                Args:
-                    image: preprocessed, (1, H, W, D).
+            Args:
+                image: preprocessed, (1, H, W, D).
 
-                Returns:
-                    on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
-        <<<<<<< HEAD
-                    unusual of image and segmentation, see :class:`~dcl_monai.utils.plausibility.Plausibility`.
-        =======
-                    unusual of image and segmentation, see :class:`~dcl_monai.inferers.plausibility.Plausibility`; and Dice that
-                    the probabilities promise of every class, if the model has bounds.
-        >>>>>>> 4e428e9 (Give bounds of Dice and volume that a model carries)
+            Returns:
+                on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
+        unusual of image and segmentation, see :class:`~dcl_monai.utils.plausibility.Plausibility`; and Dice that the
+        probabilities promise of every class, if the model has bounds.
         """
         pixels = image.as_tensor()[None].to(self.device)
         mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
