@@ -4,6 +4,7 @@ from .prepare import check_datalist, prepare_datalist
 from .problems import find_problems
 from .reading import inspect_datalist, inspect_item
 from .records import CaseRecord, FileRecord, Problem, State
+from .repair import repair_headers
 
 __all__ = [
     "CaseRecord",
@@ -15,4 +16,5 @@ __all__ = [
     "inspect_datalist",
     "inspect_item",
     "prepare_datalist",
+    "repair_headers",
 ]

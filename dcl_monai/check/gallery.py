@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import nibabel as nib
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from dcl_monai.candidates import candidate_sets, from_bits
 from dcl_monai.datalist.items import Item
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.transforms.drawings import slice_axis
 from dcl_monai.visualize.overlays import class_colour
 from dcl_monai.visualize.png import as_png
 
@@ -25,7 +27,7 @@ from .summary import Summary
 __all__ = ["Example", "draw_examples"]
 
 UNION_COLOUR, UNKNOWN_COLOUR = "#c77cff", "#bdbdbd"
-EXAMPLES = 2
+EXAMPLES = 4
 """Examples per data set."""
 
 
@@ -46,7 +48,7 @@ class Example:
 
 
 def draw_examples(summary: Summary) -> dict[str, list[Example]]:
-    """Draw an example or two of every data set, each the slice that shows most; their files are read again."""
+    """Draw some examples of every data set, each the slice that shows most; their files are read again."""
     items = {id(r): item for r, item in zip(summary.records, _items(summary), strict=True)}
     return {
         dataset: [draw_example(summary, record, items[id(record)]) for record in choose(records)]
@@ -91,7 +93,8 @@ def draw_example(summary: Summary, record: CaseRecord, item: Item) -> Example:
             hatched = axes.contourf(padded, [0.5, 1.5], colors="none", hatches=["///"], extent=extent)
             hatched.set_edgecolor(colour)
             hatched.set_linewidth(0)
-            hatched.set_hatch_linewidth(0.6)
+            hatched.set_hatch_linewidth(1.0)
+            axes.imshow(mask, cmap=ListedColormap([colour]), alpha=0.25, aspect=chosen.aspect, interpolation="nearest")
         elif colour:
             palette = ListedColormap([colour])
             axes.imshow(mask, cmap=palette, alpha=0.55, aspect=chosen.aspect, interpolation="nearest")
@@ -123,19 +126,23 @@ def take_slice(item: Item, num_classes: int) -> Slice:
     """Load an item and take the slice with the most known foreground."""
     loaded: Any = LoadCandidatesd("label", num_classes)(LoadImaged("image", ensure_channel_first=True)(item))
     spatial = loaded["image"].ndim - 1
+    affine, stored = np.asarray(loaded["image"].affine), loaded["image"].shape[1:]
     loaded = Orientationd(["image", "label"], axcodes="LPS"[:spatial], labels=None)(loaded)
     spacing: Any = affine_to_spacing(np.asarray(loaded["image"].affine), spatial, float)
     image, codes = loaded["image"].numpy()[0], loaded["label"].numpy()[0].astype(int)
     sets = candidate_sets(loaded["label"])
     if spatial == 2:
         return Slice(image.T, codes.T, sets, spacing[1] / spacing[0], "")
-    axis = int(max(range(3), key=lambda a: (round(spacing[a], 2), a)))  # slices are thicker than their pixels are wide
+    # slices are numbered as in the file, along its own axis
+    sizes: Any = affine_to_spacing(affine, 3, float)
+    axis, direction = (int(number) for number in nib.io_orientation(affine)[slice_axis(stored, sizes)])
     shown = np.array([not bits & 1 for bits in sets])[codes].sum(tuple({0, 1, 2} - {axis}))
     k = int(shown.argmax()) if shown.any() else len(shown) // 2
     image, codes, spacing = image.take(k, axis).T, codes.take(k, axis).T, np.delete(spacing, axis)
     if axis != 2:  # the rows go from the feet to the head
         image, codes = image[::-1], codes[::-1]
-    return Slice(image, codes, sets, spacing[1] / spacing[0], f", slice {k + 1} of {len(shown)}")
+    number = k + 1 if direction == (1 if axis == 2 else -1) else len(shown) - k
+    return Slice(image, codes, sets, spacing[1] / spacing[0], f", slice {number} of {len(shown)}")
 
 
 def paint(bits: int, summary: Summary) -> tuple[str, str, str]:

@@ -72,7 +72,7 @@ summary { cursor: pointer; color: #1b5e92; }
 <h2>Which class is annotated where</h2>
 <p>Every column is an image, every row a class.</p>
 {% if matrix %}<img alt="what is known of every class" src="data:image/png;base64,{{ matrix }}">{% endif %}
-{{ table(["Class", "Training subjects that show it"] + states, summary.totals()) }}
+{{ table(["Class", "Training subjects that show it", "Known voxels of a training image"] + states, summary.totals()) }}
 {% set apart = summary.never_together() %}
 {% if apart %}
 <p>No training image annotates these classes together:</p>

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from dcl_monai.candidates import indistinct_classes
-from dcl_monai.datalist.items import Datalist, item_sets, shown_classes
+from dcl_monai.datalist.items import Datalist, annotations_of, item_sets, shown_classes
+from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
 __all__ = ["find_problems"]
 
+THICK, COVERING = 0.1, 0.5
+"""Structures of which a smaller part lies deep inside are strokes; background is suspicious that covers more."""
 FEW_SUBJECTS = 4
 """Fewer training subjects than these show a class to few conditions."""
 SPACING_RATIO = 3.0
@@ -38,6 +42,8 @@ def find_problems(datalist: Datalist, records: Sequence[CaseRecord]) -> list[Pro
     found = [
         *_empty_splits(datalist),
         *dict.fromkeys(problem for record in records for problem in (*record.files.problems, *record.problems)),
+        *_strokes_in_background(datalist, records),
+        *_nothing_known(records),
         *_subjects_in_two_splits(records),
         *_duplicates(records),
         *_classes_never_shown(datalist),
@@ -54,6 +60,43 @@ def _empty_splits(datalist: Datalist) -> Iterator[Problem]:
     for split, items in (("training", datalist["training"]), ("validation", datalist["validation"])):
         if not items:  # one may train without a test
             yield Problem("error", "Empty list", f"the {split} list is empty: add images to it.")
+
+
+def _strokes_in_background(datalist: Datalist, records: Sequence[CaseRecord]) -> Iterator[Problem]:
+    """Scribbles of which the value that is left where nobody drew is taken for background."""
+    items = [item for split in SPLITS for item in datalist[split]]
+    for dataset in dict.fromkeys(record.dataset for record in records):
+        found = [(r, i) for r, i in zip(records, items, strict=True) if r.dataset == dataset and r.files.strokes[0]]
+        if not found or sum(r.files.strokes[1] for r, _ in found) > THICK * sum(r.files.strokes[0] for r, _ in found):
+            continue
+        for record, item in found:
+            counts: Counter[int] = Counter()
+            for choices, number in record.files.voxels.items():
+                counts.update({drawing[0]: number for choice in choices[:1] for drawing in choice[:1]})
+            value, number = counts.most_common(1)[0]
+            annotation = annotations_of(item)[0]
+            blank = [other for other in annotation.get("unlabelled", ()) if other in counts]
+            meant = annotation.get("values", {}).get(value)
+            if blank and meant in (0, [0]) and number > COVERING * counts.total():
+                yield Problem(
+                    "warning",
+                    "Strokes in background",
+                    f"{record.files.labels[0]}: its structures are thin strokes, but {number / counts.total():.0%} of "
+                    f"the image are said to be background (value {value}). If nobody drew there, write {value}: "
+                    f"unlabelled, {blank[0]}: background in `values` of data set {dataset!r}.",
+                )
+                break
+
+
+def _nothing_known(records: Sequence[CaseRecord]) -> Iterator[Problem]:
+    blank = [r for r in records if r.files.labels and r.files.voxels and not r.problems and not any(r.known)]
+    if blank:
+        yield Problem(
+            "warning",
+            "Nothing is known",
+            f"{', '.join(blank[0].files.labels[:2])}: say(s) nothing of any voxel, like {len(blank)} label(s) in all. "
+            "Are they empty, or `values`, `annotated_slices` or `annotated` wrong?",
+        )
 
 
 def _subjects_in_two_splits(records: Sequence[CaseRecord]) -> Iterator[Problem]:
@@ -140,8 +183,9 @@ def _validation_shows_nothing(datalist: Datalist, records: Sequence[CaseRecord])
         yield Problem(
             "warning",
             "Validation by strokes",
-            "the validation labels are known in part only (scribbles, ignored regions): Dice is measured where they "
-            "are, and is not the Dice of whole structures. Add a few images labelled in full, if you can.",
+            "the validation labels are known in part only (scribbles, ignored regions, single slices): Dice is "
+            "measured where they are, and is not the Dice of whole structures. Add a few images labelled in full, if "
+            "you can.",
         )
     blind = [name for j, name in enumerate(classes) if j and not any(state[j] in SEEN for state in states)]
     if blind and not any(State.UNREAD in state for state in states):

@@ -15,13 +15,14 @@ import nibabel as nib
 import numpy as np
 import torch
 from monai.data.utils import affine_to_spacing
+from scipy.ndimage import binary_erosion, generate_binary_structure
 from tqdm import tqdm
 
 from dcl_monai.candidates import annotated_classes
 from dcl_monai.datalist.agreement import Agreement
-from dcl_monai.datalist.items import Datalist, Item, Split, annotations_of
+from dcl_monai.datalist.items import Annotation, Datalist, Item, Split, annotations_of
 from dcl_monai.datalist.splits import SPLITS
-from dcl_monai.transforms.drawings import Drawings, contradiction, read_drawings
+from dcl_monai.transforms.drawings import SWAPPED, Drawings, contradiction, read_drawings
 from dcl_monai.transforms.files import read_image, read_label
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import check_size, check_values
@@ -148,6 +149,8 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, Drawings]:
     spacing = tuple(round(float(size), 4) for size in sizes)
     problems = list(_image_problems(item["image"], pixels, spacing))
     drawings, mistakes = read_drawings(annotations, image, num_classes)
+    if any(mistake.kind == SWAPPED for mistake in mistakes):  # all else follows from it
+        problems = []
     problems += [Problem("error", *mistake) for mistake in mistakes]
     readable = not any(problem.severity == "error" for problem in problems)
     record = FileRecord(
@@ -159,6 +162,7 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, Drawings]:
         content=hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest(),
         constant=bool(pixels.min() == pixels.max()),
         voxels=drawings.counts() if readable else {},
+        strokes=strokes_of(annotations, drawings, num_classes) if readable else (0, 0),
         problems=tuple(problems),
     )
     return record, pixels, drawings
@@ -189,8 +193,30 @@ def describe(item: Item, files: FileRecord, classes: Sequence[str], split: Split
         files=files,
         states=tuple(state(j) for j in range(len(classes))),
         volumes=tuple(count * millilitres for count in seen),
+        known=tuple(known_part(sets, j) for j in range(len(classes))),
         problems=problems,
     )
+
+
+def known_part(sets: Mapping[int, int], index: int) -> float:
+    """Part of the voxels of which it is known whether they are of a class, given the number of each candidate set."""
+    known = sum(count for bits, count in sets.items() if bits == 1 << index or not bits >> index & 1)
+    return known / max(sum(sets.values()), 1)
+
+
+def strokes_of(annotations: Sequence[Annotation], drawings: Drawings, num_classes: int) -> tuple[int, int]:
+    """Count the voxels drawn where values may be ``unlabelled``, and those more than two pixels from an edge."""
+    if not any(annotation.get("unlabelled") for annotation in annotations):
+        return 0, 0
+    agreement = Agreement(annotations, num_classes)
+    drawn = np.array(
+        [
+            any(bool(choice) and agreement.is_drawn(rater, choice[0]) for rater, choice in enumerate(choices))
+            for choices in drawings.choices
+        ]
+    )[drawings.codes]
+    plane = generate_binary_structure(2, 1).reshape(3, 3, *[1] * (drawn.ndim - 2))
+    return int(drawn.sum()), int(binary_erosion(drawn, plane, iterations=2).sum())
 
 
 def candidate_counts(

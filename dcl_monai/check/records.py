@@ -62,6 +62,7 @@ class FileRecord:
         content: hash of the pixels.
         constant: whether all pixels have the same value.
         voxels: what every rater may have drawn at a voxel -> number of such voxels; empty after an error.
+        strokes: voxels drawn where label values may be ``unlabelled``, and how many of them lie deep inside.
         problems: what is wrong with the files.
     """
 
@@ -73,6 +74,7 @@ class FileRecord:
     content: str = ""
     constant: bool = False
     voxels: dict[tuple[Choice, ...], int] = field(default_factory=dict)
+    strokes: tuple[int, int] = (0, 0)
     problems: tuple[Problem, ...] = ()
 
 
@@ -89,6 +91,7 @@ class CaseRecord:
         files: its files.
         states: what is known of every class.
         volumes: volume in ml of what is known to be of every class.
+        known: part of the voxels of which it is known whether they are of the class, for every class.
         problems: what is wrong with the item beyond its files.
     """
 
@@ -99,4 +102,5 @@ class CaseRecord:
     files: FileRecord
     states: tuple[State, ...]
     volumes: tuple[float, ...]
+    known: tuple[float, ...] = ()
     problems: tuple[Problem, ...] = ()

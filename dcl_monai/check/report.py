@@ -68,7 +68,9 @@ def print_report(summary: Summary, console: Console | None = None) -> None:
     states = [state.value for state in summary.used]
     _print_table(console, "images and subjects", ["data set", *SPLITS], summary.numbers())
     _print_table(console, "geometry", ["data set", "voxel size (mm)", "image size", "orientation"], summary.sizes())
-    _print_table(console, "images by what is known", ["class", "training subjects", *states], summary.totals())
+    _print_table(
+        console, "images by what is known", ["class", "training subjects", "known voxels", *states], summary.totals()
+    )
     for name, others in summary.never_together():
         console.print(Text(f"{name} is never annotated together with {', '.join(others)}"), soft_wrap=True)
 

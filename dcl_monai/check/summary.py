@@ -115,10 +115,22 @@ class Summary:
         return rows
 
     def totals(self) -> list[list[str]]:
-        """Per class: name, training subjects in which it is seen, and the number of items in every state used."""
+        """
+        Per class: name, training subjects in which it is seen, the part of a labelled image that is known, and the
+        number of items in every state used.
+        """
         training = [record for record in self.records if record.split == "training"]
         subjects = [_subjects([r for r in training if r.states[j] in SEEN]) for j in range(len(self.classes))]
-        return [[name, str(number), *counts] for (name, *counts), number in zip(self.states(), subjects, strict=True)]
+        rows = zip(self.states(), subjects, self.known_parts(), strict=True)
+        return [[name, str(number), known, *counts] for (name, *counts), number, known in rows]
+
+    def known_parts(self) -> list[str]:
+        """Per class: the mean part of a training image of which it is known whether it is of the class."""
+        told = [r.known for r in self.records if r.split == "training" and any(r.known) and not r.problems]
+        means = [sum(parts) / len(told) for parts in zip(*told, strict=True)] if told else []
+        return [f"{100 * mean:.0f} %" if mean in (0, 1) else f"{100 * mean:.1f} %" for mean in means] or [
+            "-" for _ in self.classes
+        ]
 
     def never_together(self) -> list[tuple[str, list[str]]]:
         """Per class that is annotated: the classes that no training image annotates beside it, if there are any."""

@@ -7,7 +7,7 @@ import os
 import shlex
 from pathlib import Path
 
-from dcl_monai.check import find_problems, inspect_datalist
+from dcl_monai.check import find_problems, inspect_datalist, repair_headers
 from dcl_monai.datalist import load_datalist
 
 __all__ = ["add_arguments", "run"]
@@ -17,6 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
     parser.add_argument("--html", type=Path, help="file of the report (default: <file>_report.html beside the file)")
+    parser.add_argument(
+        "--repair",
+        type=Path,
+        metavar="OUT",
+        help="write copies of labels with a wrong header, and a datalist that uses them, to this new folder",
+    )
     parser.add_argument(
         "--workers", type=_positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
     )
@@ -34,6 +40,16 @@ def run(arguments: argparse.Namespace) -> int:
     from dcl_monai.check.summary import Summary
 
     datalist = load_datalist(arguments.file)
+    if arguments.repair is not None:
+        changes, left = repair_headers(datalist, arguments.repair)
+        for label in left:
+            print(f"{label}: has other axes than its image; nobody knows which header is right, so it is left alone")
+        for label, _, change in changes:
+            print(f"{label}: {change}")
+        print(f"{len(changes)} label(s) repaired" + (f", listed in {arguments.repair / 'changes.csv'}" * bool(changes)))
+        if changes:
+            print(f"next: python -m dcl_monai check {shlex.quote(str(arguments.repair / 'datalist.json'))}")
+        return 1 if left else 0
     records = inspect_datalist(datalist, arguments.workers)
     summary = Summary(str(arguments.file), datalist, records, find_problems(datalist, records))
     html = arguments.html or arguments.file.with_name(f"{arguments.file.stem}_report.html")

@@ -22,6 +22,8 @@ from .files import LabelMistake, file_of, geometry_mistakes, read_label, value_m
 
 __all__ = ["Drawings", "contradiction", "read_drawings", "slice_axis"]
 
+SWAPPED = "Image and label swapped"
+"""Kind of a mistake that explains all others."""
 MOST_CODES = 2**16
 """Label values that span no more are looked up in a table, which is faster than sorting them."""
 
@@ -165,8 +167,18 @@ def _read(
     codes, values = _places(label.numpy()[0])
     counts = np.bincount(codes.ravel(), minlength=len(values))
     known = annotation_table(annotation, num_classes)
-    mistakes += value_mistakes(name, values, counts, known, is_mask="rater" in annotation)
+    wrong = list(value_mistakes(name, values, counts, known, is_mask="rater" in annotation))
+    if wrong and _looks_like_label(image, known):
+        both = f"{file_of(image, 'the image')}: looks like a label, and its label {name} like an image."
+        return nothing, [], [LabelMistake(SWAPPED, f"{both} Swap `image` and `label`.")]
+    mistakes += wrong
     return codes, [] if mistakes else [int(value) for value in values], mistakes
+
+
+def _looks_like_label(image: torch.Tensor, known: Mapping[int, int]) -> bool:
+    """Whether an image holds nothing but several values that have a meaning in its label."""
+    found = torch.unique(image.as_tensor() if isinstance(image, MetaTensor) else image).tolist()
+    return len(found) > 1 and all(value in known for value in found)
 
 
 def _places(label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

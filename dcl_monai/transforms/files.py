@@ -112,7 +112,7 @@ def geometry_mistakes(name: str, label: torch.Tensor, image: torch.Tensor) -> It
             yield LabelMistake(
                 "Image and label differ in geometry",
                 f"{name}: its affine differs from that of {its_image} by {offset:.3g}. Resample the label onto the "
-                "image, or copy the image's header if only the header is wrong.",
+                "image; if only its header is wrong, `python -m dcl_monai check LIST --repair OUT` writes a good copy.",
             )
 
 

@@ -9,6 +9,8 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+from dcl_monai.check import inspect_datalist
+
 from .conftest import SHAPE, blocks
 
 SPLITS = ["training", "validation", "test"]
@@ -273,3 +275,68 @@ def test_very_different_spacings(datalist, make_item, write_nifti, sole):
     message = sole(datalist, "warning", "Very different voxel sizes")
     for part in ("'north'", "'south'", "1 x 1 x 1 mm", "1 x 1 x 4 mm"):
         assert part in message
+
+
+def scribbled(write_nifti, blank: int, background: int) -> dict:
+    """Strokes of three structures in an image of full size, written in either convention."""
+    items = {}
+    for number, split in enumerate([*["training"] * 4, "validation", "test"]):
+        label = np.full((60, 60, 2), blank, np.uint8)
+        label[10:30, 12:14], label[34:36, 8:40], label[40:52, 40:43] = 1, 2, 3
+        label[55, 5:55] = background
+        rng = np.random.default_rng(number)
+        items.setdefault(split, []).append(
+            {
+                "image": write_nifti(f"{number}.nii.gz", rng.normal(size=label.shape).astype(np.float32)),
+                "label": write_nifti(f"{number}_scribble.nii.gz", label),
+                "subject": str(number),
+                "dataset": "strokes",
+                "case": str(number),
+                "values": {4: [0], 1: [1], 2: [2], 3: [3]},
+                "unlabelled": [0],
+                "annotated": [0, 1, 2, 3],
+            }
+        )
+    return {"classes": ["background", "RV", "MYO", "LV"], "unions": {}, **items}
+
+
+def test_scribbles_in_the_right_convention(write_nifti, problems_of):
+    found = problems_of(scribbled(write_nifti, blank=0, background=4))
+    assert [problem.kind for problem in found] == ["Validation by strokes"]
+
+
+def test_scribbles_in_the_wrong_convention(write_nifti, problems_of):
+    """The line of the docs on data that count the other way round: nearly everything is background."""
+    datalist = scribbled(write_nifti, blank=4, background=0)
+    warned = next(problem for problem in problems_of(datalist) if problem.kind == "Strokes in background")
+    assert "0_scribble.nii.gz: its structures are thin strokes, but 95% of the image are said to be" in warned.message
+    assert "write 4: unlabelled, 0: background in `values` of data set 'strokes'" in warned.message
+    first = inspect_datalist(datalist, progress=False)[0]
+    assert all(part > 0.9 for part in first.known)
+    right = inspect_datalist(scribbled(write_nifti, blank=0, background=4), progress=False)[0]
+    assert all(part < 0.1 for part in right.known)
+
+
+def test_ignored_regions_are_no_scribbles(write_nifti, problems_of):
+    datalist = scribbled(write_nifti, blank=4, background=0)
+    for item in (item for split in ("training", "validation", "test") for item in datalist[split]):
+        label = np.full((60, 60, 2), 4, np.uint8)
+        label[20:40, 20:40], label[25:35, 25:35], label[40:50, 20:40], label[:5] = 1, 2, 3, 0
+        write_nifti(item["label"], label)
+    assert "Strokes in background" not in [problem.kind for problem in problems_of(datalist)]
+
+
+def test_image_and_label_swapped(datalist, problems_of):
+    item = datalist["training"][1]
+    item["image"], item["label"] = item["label"], item["image"]
+    errors = [problem for problem in problems_of(datalist) if problem.severity == "error"]
+    assert [problem.message for problem in errors] == [
+        f"{item['image']}: looks like a label, and its label {item['label']} like an image. Swap `image` and `label`."
+    ]
+
+
+def test_nothing_is_known(datalist, problems_of, write_nifti):
+    item = datalist["training"][1]
+    write_nifti(item["label"], np.zeros((8, 7, 3), np.uint8))
+    item["annotated_slices"] = "drawn"
+    assert "Nothing is known" in [problem.kind for problem in problems_of(datalist)]

@@ -70,7 +70,7 @@ class TestPage:
         assert "Warnings" not in shown.text
         assert {"table", "details", "figure"} <= shown.tags
         assert "script" not in shown.tags
-        assert len(shown.pictures) == 3  # the matrix, and two examples of the only data set
+        assert len(shown.pictures) == 5  # the matrix, and four examples of the only data set
 
     def test_needs_no_other_file(self, datalist, tmp_path):
         write_report(summarize(datalist), tmp_path / "report.html")
@@ -123,7 +123,7 @@ class TestPage:
             "bare, training, slice 2 of 3",
         ):
             assert part in shown.text
-        assert len(shown.pictures) == 7
+        assert len(shown.pictures) == 9
 
     def test_overlay_is_coloured_where_a_class_is_known(self, datalist, page):
         datalist["training"] = [item | {"annotated": [[1]]} for item in datalist["training"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcl_monai.check import Problem, inspect_datalist
+from dcl_monai.check.reading import candidate_counts
 from dcl_monai.check.summary import Summary
 from dcl_monai.datalist.load import datalist_hash
 
@@ -68,6 +69,16 @@ def test_sizes(summary):
     ]
 
 
+TOLD = (("b", 0b001), ("c", 0b100))
+
+
+def sets_of(summary, case):
+    """Number of voxels of each candidate set of an item."""
+    (item,) = [item for item in summary.datalist["training"] if item["case"] == case]
+    (record,) = [record for record in summary.records if record.case == case]
+    return candidate_counts(item, record.files, summary.classes)[0]
+
+
 def test_states(summary):
     assert [state.value for state in summary.used] == ["present", "in a union only", "not annotated"]
     assert summary.states("north", "training") == [
@@ -76,11 +87,16 @@ def test_states(summary):
         ["LV", "-", "1", "1"],
     ]
     # [[0], [2]] decides the third class too, by exclusion
-    assert summary.totals() == [
+    known = summary.known_parts()
+    assert [row[2] for row in summary.totals()] == known
+    assert [row[:2] + row[3:] for row in summary.totals()] == [
         ["background", "2", "4", "-", "2"],
         ["RV", "2", "4", "1", "1"],
         ["LV", "1", "4", "1", "1"],
     ]
+    # of 168 voxels a shows the RV, b RV and LV as one (15 or 17), c the LV (6 or 8), d both
+    outside, lv = (sum(n for bits, n in sets_of(summary, case).items() if bits == wanted) for case, wanted in TOLD)
+    assert known[1] == f"{100 * (1 + outside / 168 + lv / 168 + 1) / 4:.1f} %"
 
 
 def test_never_together(summary):
