@@ -130,3 +130,34 @@ def test_data_sets_of_different_protocols():
     assert (
         find_protocols({key: sign for key, sign in signs.items() if key[0] < 8}, items, ["background", "A", "B"]) == []
     )
+
+
+@pytest.mark.slow
+def test_twenty_mistakes_among_a_hundred_structures():
+    """With predictions that err as networks do: moved, of another size, shorter or longer by a slice."""
+    random, signs, kinds = np.random.default_rng(0), {}, ["name", "forgotten", "moved", "stray", "size"]
+    wrong = {case: kinds[k % 5] for k, case in enumerate(random.permutation(50)[:20].tolist())}
+    for case in range(50):
+        label = truth(random)
+        probabilities = predicted(unsteady(label, random), random)
+        label = mistake(label, wrong[case]) if case in wrong else label
+        for j in (1, 2):
+            signs[case, j] = find_signs(probabilities, sets(label, 1, 2), j)
+    rows = find_contradictions(signs)
+    found = {row.case for row in rows[:40] if row.structure == 1 or wrong.get(row.case) == "name"} & set(wrong)
+    assert len(found) >= 18
+    assert sum(row.case in wrong for row in rows[:20]) >= 16
+
+
+def unsteady(label: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """What a network might draw instead: class indices (H, W, D)."""
+    centre = np.array(label.shape[:2]) / 2
+    scale = random.normal(1, 0.05)
+    offset = np.append(centre - scale * centre + random.normal(0, 0.6, 2), 0)
+    moved = ndimage.affine_transform(label, [scale, scale, 1], offset, order=0)
+    end, inner = (0, 1) if random.random() < 0.5 else (-1, -2)
+    if random.random() < 0.5:
+        moved[..., end] = moved[..., inner]
+    else:
+        moved[..., inner] = 0
+    return moved

@@ -6,35 +6,33 @@ import csv
 import shutil
 from pathlib import Path
 
-import nibabel as nib
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from dcl_monai.bundle.new import new_bundle
 from dcl_monai.cli.main import main
+from dcl_monai.networks import CompNet, DCLNet, save_model
 from dcl_monai.visualize.viewer import find_album
 from dcl_monai.visualize.viewer.volumes import load_volume
-
-TRAINING = "--overlay baselines/compatible_ce.json --stage1_epochs 1 --stage2_epochs 0 --iterations_per_epoch 20"
-TRAINING = [*TRAINING.split(), "--conditional", "false", "--bank_size", "1"]
 
 
 @pytest.fixture(scope="module")
 def study(hospitals, tmp_path_factory) -> tuple[Path, list[str]]:
-    """A folder with a datalist and a bundle, one label of which has a forgotten slice; and words for all commands."""
+    """A folder with a datalist and a bundle, whose model has learned nothing; and words for all commands."""
     root = tmp_path_factory.mktemp("study")
     source = root / "data" / "own.yaml"
     shutil.copytree(hospitals(2).parent, source.parent)
     content = yaml.safe_load(source.read_text())
     source.write_text(yaml.safe_dump(content | {"minutes": {"A": 3, "B": 8}}))
-    path = source.parent / "east" / "p2" / "label.nii.gz"
-    label = nib.load(path)
-    array = np.asarray(label.dataobj).copy()
-    array[..., array.shape[2] // 2] = 0
-    nib.save(nib.Nifti1Image(array, label.affine), path)
     new_bundle(source, root / "bundle", "small", device="cpu")
-    return root, [str(source), "--bundle", str(root / "bundle"), "--folds", "2", "--training", *TRAINING]
+    torch.manual_seed(0)
+    compnet = CompNet("BasicUNet", num_classes=3, conditional=False, spatial_dims=2, features=[4, 4, 8, 8, 8, 4])
+    settings = {"classes": ["background", "A", "B"], "pixdim": [2.0, 2.0, -1], "spatial_size": [32, 32, -1]}
+    model = root / "bundle" / "models" / "model.pt"
+    save_model(DCLNet(compnet).state_dict(), settings | {"network": compnet.settings}, model)
+    return root, [str(source), "--bundle", str(root / "bundle"), "--fast"]
 
 
 @pytest.fixture(scope="module")
