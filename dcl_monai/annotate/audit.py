@@ -9,11 +9,12 @@ from typing import Any
 from tqdm import tqdm
 
 from dcl_monai.utils import DataError
+from dcl_monai.utils.tables import write_table
 from dcl_monai.visualize.overlays import class_colour
 
 from .contradictions import KINDS, Finding, Signs, find_contradictions, find_signs
 from .crossfit import CrossFit
-from .output import Row, case_name, draw_slice, new_folder, slice_axis, write_page, write_table, write_view
+from .output import Row, case_name, draw_slice, new_folder, slice_axis, write_page, write_view
 from .propose import first_frame
 from .protocols import Protocol, find_protocols
 
@@ -102,7 +103,7 @@ def write_findings(
             shown[finding.case] = (prediction, note, *shown[finding.case][2:])
         else:
             shown[finding.case] = (prediction, note, rank <= 10, signs.point)
-    write_table(out / "audit.csv", table, COLUMNS)
+    write_table(out / "audit.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "labels to look at again", crossfit.datalist, list(shown.values()), within=False)
     notes = [describe(protocol, classes) for protocol in protocols]
     if crossfit.fast:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from dcl_monai.metrics import expected_dice
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import voxel_ml
 from dcl_monai.utils.locks import take_lock
+from dcl_monai.visualize.viewer import Case as ViewCase
+from dcl_monai.visualize.viewer import Layer, write_album
 
 from .crossfit import CrossFit
 from .predict import Prediction
@@ -29,6 +32,8 @@ from .writers import WRITERS, Writer, case_name, open_geometry, write_work_list
 __all__ = ["complete_datalist", "fill_labels"]
 
 logger = logging.getLogger(__name__)
+LOW = 0.7
+"""Confidence below which a filled structure is pointed out."""
 SHEET = 16
 """So many images, those with the least confident structures, are drawn."""
 
@@ -154,11 +159,12 @@ def complete_all(crossfit: CrossFit, writer: Writer, report: RunReport, ignore: 
     ]
     write_work_list(report.output_dir / "work_list.csv", rows)
     draw_first(report, crossfit.classes)
+    write_view(report, crossfit)
     report.complete = True
     report.write()
     logger.info(
-        f"{len(items)} image(s) completed, {sum(row['confidence'] < 0.7 for row in rows)} of {len(rows)} filled "
-        f"structures with a confidence below 0.7: see {report.output_dir / 'work_list.csv'}"
+        f"{len(items)} image(s) completed, {sum(row['confidence'] < LOW for row in rows)} of {len(rows)} filled "
+        f"structures with a confidence below {LOW}: see {report.output_dir / 'work_list.csv'}"
     )
 
 
@@ -197,14 +203,34 @@ def complete_one(prediction: Prediction, writer: Writer, ignore: float | None) -
     }
 
 
+def least_confident(entry: Mapping[str, Any]) -> tuple[float, str]:
+    """Confidence of the filled structure with the lowest one, and what to say of it; 1 and nothing if all is drawn."""
+    filled = {s: found["confidence"] for s, found in entry["structures"].items() if found["from"] != "drawn"}
+    if not filled:
+        return 1.0, ""
+    worst = min(filled, key=lambda structure: filled[structure])
+    return filled[worst], f"{worst}: confidence {filled[worst]:.2f}"
+
+
+def write_view(report: RunReport, crossfit: CrossFit) -> None:
+    """Write what the viewer shows: the images that a person should look at first come first."""
+    shown = sorted((*least_confident(entry), name, entry) for name, entry in report.done().items())
+    cases = []
+    for confidence, words, name, entry in shown:
+        layers = [Layer("drawn", "drawn")] if entry["annotations"] else []
+        if "label" in entry["outputs"]:  # not a mask per structure
+            layers.append(Layer("filled", "filled", report.output_dir / entry["outputs"]["label"]))
+        cases.append(ViewCase(name, Path(entry["image"]), layers, words, confidence < LOW))
+    write_album(report.output_dir, "completed labels", crossfit.datalist, cases)
+
+
 def draw_first(report: RunReport, classes: list[str]) -> None:
     """Draw the images that a person should look at first."""
     least: list[tuple[float, str, str]] = []
     for name, entry in report.done().items():
-        filled = {s: found["confidence"] for s, found in entry["structures"].items() if found["from"] != "drawn"}
-        if filled and {"image", "label"} <= set(entry["outputs"]):
-            worst = min(filled, key=lambda structure: filled[structure])
-            least.append((filled[worst], name, f"{worst}: confidence {filled[worst]:.2f}"))
+        confidence, words = least_confident(entry)
+        if words and {"image", "label"} <= set(entry["outputs"]):
+            least.append((confidence, name, words))
     cases = []
     for _, name, words in sorted(least)[:SHEET]:
         outputs = report.files[name]["outputs"]

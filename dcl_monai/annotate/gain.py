@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy import ndimage
+
+from dcl_monai.metrics import expected_dice
 
 __all__ = ["MINUTES", "Choice", "choose_next", "expected_error", "image_features", "undrawn_structures"]
 
@@ -52,22 +55,16 @@ def undrawn_structures(candidates: np.ndarray) -> list[int]:
 
 def expected_error(probabilities: np.ndarray) -> np.ndarray:
     """
-    1 - Dice that a prediction expects of itself, for each class.
-
-    If each voxel is of a class with its probability q, the prediction q > 1/2 has about the Dice
-    2 sum(q, where q > 1/2) / (sum(q) + sum(1, where q > 1/2)).
+    1 - Dice that a prediction expects of itself, for each class; see :func:`~dcl_monai.metrics.expected_dice`.
 
     Args:
         probabilities: within the candidate sets, (m, H, W, D).
 
     Returns:
-        (m,); 0 where nothing is expected at all, less than one voxel.
+        (m,).
     """
-    flat = probabilities.reshape(len(probabilities), -1).astype(np.float64)
-    seen = flat > 0.5
-    mass = flat.sum(1)
-    dice = 2 * (flat * seen).sum(1) / np.maximum(mass + seen.sum(1), 1e-12)
-    return np.where(mass < 1, 0.0, 1 - dice)
+    given = torch.from_numpy(probabilities)
+    return 1 - np.array(expected_dice(given, given.argmax(0)))
 
 
 def image_features(image: np.ndarray, probabilities: np.ndarray) -> np.ndarray:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nibabel as nib
 import numpy as np
@@ -28,7 +25,7 @@ from dcl_monai.visualize.viewer.album import Kind
 
 from .predict import Prediction
 
-__all__ = ["Row", "case_name", "draw_slice", "new_folder", "slice_axis", "write_page", "write_table", "write_view"]
+__all__ = ["Row", "case_name", "draw_slice", "new_folder", "slice_axis", "write_page", "write_view"]
 
 UNFINISHED = "unfinished"
 PAGE = """<!DOCTYPE html>
@@ -154,16 +151,6 @@ def write_page(
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(PAGE)
     content = {"title": title, "summary": summary, "rows": rows, "notes": notes, "folder": folder}
     write_atomic(path, page.render(**content, version=dcl_monai.__version__))
-
-
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write a table as CSV; names that a spreadsheet would run as formulas stay text."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: f"'{v}" if isinstance(v, str) and v[:1] in "=+-@" and v else v for k, v in row.items()})
-    write_atomic(path, text.getvalue())
 
 
 def write_view(

@@ -13,12 +13,13 @@ from tqdm import tqdm
 from dcl_monai.datalist import Item
 from dcl_monai.datalist.items import decided_classes
 from dcl_monai.utils import DataError
+from dcl_monai.utils.tables import write_table
 from dcl_monai.visualize.overlays import class_colour
 from dcl_monai.visualize.viewer.volumes import read_image
 
 from .crossfit import CrossFit
 from .gain import Choice, choose_next, expected_error, image_features, undrawn_structures
-from .output import Row, case_name, draw_slice, new_folder, slice_axis, write_page, write_table, write_view
+from .output import Row, case_name, draw_slice, new_folder, slice_axis, write_page, write_view
 
 __all__ = ["propose"]
 
@@ -87,7 +88,7 @@ def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path) -> None:
         rows.append(Row(title, text, f"{details}{choice.minutes:g} minutes", picture))
         before = f"{shown[choice.case][1]}, " if choice.case in shown else "draw "
         shown[choice.case] = (prediction, f"{before}{name} ({rank})", rank <= 10, point)
-    write_table(out / "next.csv", table, COLUMNS)
+    write_table(out / "next.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "what to draw next", crossfit.datalist, list(shown.values()), within=True)
     summary = f"{len(choices)} structures, best first: expected error x rarity x diversity per minute."
     notes = [] if not crossfit.fast else ["Of the bundle's own model, which has seen some of these images (--fast)."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from .crossfit import add_crossfit, make_crossfit
@@ -39,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     complete_datalist(crossfit, arguments.out, arguments.format, arguments.ignore, arguments.number)
     print(f"completed labels: {arguments.out}\nlook first at: {arguments.out}/work_list.csv")
+    print(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.out))}")
     if arguments.format == "nnunet":
         print(
             f"next: nnUNet_raw={arguments.out} nnUNetv2_plan_and_preprocess -d {arguments.number} "

@@ -11,6 +11,7 @@ from typing import Any
 
 from dcl_monai.transforms.stored import stored_annotation
 from dcl_monai.utils import DataError
+from dcl_monai.utils.tables import read_table
 
 __all__ = ["Ranking"]
 
@@ -33,8 +34,7 @@ class Ranking:
     def __init__(self, file: Path, classes: Sequence[str]) -> None:
         self.classes = list(classes)
         try:
-            with file.open(newline="", encoding="utf-8") as table:
-                self.rows = [(Path(row["image"]), row["structure"]) for row in csv.DictReader(table)]
+            self.rows = [(Path(row["image"]), row["structure"]) for row in read_table(file)]
         except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{file}: is no ranking ({error}). Give next.csv of `dcl-monai next`.") from error
         others = sorted({structure for _, structure in self.rows} - set(self.classes))

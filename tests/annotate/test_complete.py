@@ -15,6 +15,8 @@ from dcl_monai.candidates import known_positive
 from dcl_monai.datalist import load_datalist
 from dcl_monai.datalist.convert.nnunet import convert_nnunet
 from dcl_monai.utils import DataError
+from dcl_monai.visualize.viewer import find_album
+from dcl_monai.visualize.viewer.volumes import load_volume
 
 
 def test_stray_parts_go_to_the_next_candidate_unless_drawn():
@@ -55,6 +57,10 @@ def test_drawn_voxels_stay_and_nnunet_reads_the_rest(known_models, tmp_path):
     confidence = [float(row["confidence"]) for row in rows]
     assert confidence == sorted(confidence)
     assert (out / "contact_sheet_01.png").is_file()
+    album = find_album(out)
+    assert len(album.cases) == 15
+    assert album.cases[0].note == f"{rows[0]['structure']}: confidence {confidence[0]:.2f}"
+    assert [plane.shape for plane in load_volume(album, album.cases[0]).planes] == 3 * [(40, 44, 5, 1)]
 
 
 def test_an_interrupted_run_goes_on(no_pictures, known_models, tmp_path):

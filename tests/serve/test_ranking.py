@@ -77,5 +77,5 @@ def test_files_of_something_else_are_refused(tmp_path, content):
     (tmp_path / "next.csv").write_text(content)
     with pytest.raises(DataError, match=r"next.csv: (is no ranking|ranks)"):
         ranking.Ranking(tmp_path / "next.csv", CLASSES)
-    with pytest.raises(DataError, match="is no ranking"):
+    with pytest.raises(DataError, match="ranks nothing"):
         ranking.Ranking(tmp_path / "none.csv", CLASSES)
