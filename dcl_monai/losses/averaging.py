@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from dcl_monai.candidates import as_numbers
+
 __all__ = [
     "AVERAGING",
     "AnnealedMean",
@@ -60,7 +62,7 @@ class Averaging(nn.Module):
 def masked_sum(values: torch.Tensor, mask: torch.Tensor, start_dim: int = 1) -> torch.Tensor:
     """Sum the entries over all dimensions from ``start_dim``; what is masked out has no value and no gradient."""
     # all values are finite, so a product will do, which is several times faster than torch.where on a CPU
-    return (values * mask.to(values.dtype)).flatten(start_dim).sum(start_dim)
+    return (values * as_numbers(mask, values.dtype)).flatten(start_dim).sum(start_dim)
 
 
 class SumMean(Averaging):
@@ -75,15 +77,21 @@ class BalancedMean(Averaging):
 
     def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # Soft weights (the dual pass) are counted without gradient: the average is a choice, not something to learn.
-        return masked_sum(values, mask) / mask.detach().flatten(1).sum(1).clamp_min(1.0)
+        weights = as_numbers(mask, values.dtype)
+        return masked_sum(values, weights) / self.count(weights)
+
+    def count(self, weights: torch.Tensor) -> torch.Tensor:
+        """The number of entries per item, shape (B,), at least 1."""
+        return weights.detach().flatten(1).sum(1).clamp_min(1.0)
 
 
 class ClassMean(Averaging):
     """The mean over the classes that have entries in the item, each by the mean over its own entries."""
 
     def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        counts = mask.detach().flatten(2).sum(2)
-        means = masked_sum(values, mask, start_dim=2) / counts.clamp_min(1.0)
+        weights = as_numbers(mask, values.dtype)
+        counts = weights.detach().flatten(2).sum(2)
+        means = masked_sum(values, weights, start_dim=2) / counts.clamp_min(1.0)
         return means.sum(1) / (counts > 0).sum(1).clamp_min(1)
 
 
@@ -120,8 +128,13 @@ class AnnealedMean(Averaging, Scheduled):
         return self._annealed(self.balanced_positive, values, mask)
 
     def _annealed(self, balanced: Averaging, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        mask = as_numbers(mask, values.dtype)
         if self.weight == 0.0:
             return balanced(values, mask)
+        if self.weight < 1.0 and isinstance(balanced, BalancedMean):
+            summed = masked_sum(values, mask)  # once for both
+            total = self.scale * (summed / values[0, 0].numel())
+            return torch.lerp(summed / balanced.count(mask), total, self.weight)
         total = self.scale * self.sum(values, mask)
         if self.weight == 1.0:
             return total

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from dcl_monai.candidates import as_numbers, number_of_candidates
+
 from .averaging import Scheduled, SumMean
 from .probabilities import LogProbabilities
 
@@ -50,9 +52,9 @@ class FillLoss(Scheduled):
             candidates: boolean Bm[HWD], the candidate sets.
         """
         log = LogProbabilities.of_classes(logits, self.num_classes).log
-        allowed = teacher * candidates
+        allowed = teacher * as_numbers(candidates, teacher.dtype)
         # a teacher that gives all candidates almost nothing says nothing: the target fades out with their sum
         target = allowed / allowed.sum(dim=1, keepdim=True).clamp_min(0.05)
-        is_open = candidates.sum(dim=1, keepdim=True) > 1
+        is_open = number_of_candidates(candidates) > 1
         entropy = -(target * log).sum(dim=1, keepdim=True)
         return self.weight * self.averaging(entropy, is_open).mean()

@@ -39,20 +39,21 @@ class LogNot(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, log: torch.Tensor, prob: torch.Tensor) -> torch.Tensor:
-        large = (prob > 0.6).to(log.dtype)
-        small_prob = prob * (1.0 - large)
+        small = torch.le(prob, 0.6, out=torch.empty_like(log))
+        large = 1.0 - small
+        small_prob = prob * small
         rest = torch.add(log, large, alpha=lowest(log)).logsumexp(dim=1, keepdim=True)
-        ctx.save_for_backward(log, small_prob, large, rest)
+        ctx.save_for_backward(log, small_prob, small, rest)
         return torch.log1p(-small_prob).add_(large * rest)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        log, small_prob, large, rest = ctx.saved_tensors
-        of_large = (large * grad).sum(dim=1, keepdim=True)
+        log, small_prob, small, rest = ctx.saved_tensors
+        of_large = (1.0 - small).mul_(grad).sum(dim=1, keepdim=True)
         share = (log - rest).clamp_(max=0.0).exp_()  # of every small event in the rest
         of_small = share.mul_(of_large).addcmul_(grad, small_prob / (small_prob - 1.0))
-        return of_small.mul_(1.0 - large), None
+        return of_small.mul_(small), None
 
 
 class LogSum(torch.autograd.Function):

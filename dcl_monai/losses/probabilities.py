@@ -6,6 +6,8 @@ from functools import cached_property
 
 import torch
 
+from dcl_monai.candidates import as_numbers
+
 from .log_space import LogAdd, LogNot, LogSum
 
 __all__ = ["LogProbabilities", "class_probabilities"]
@@ -93,7 +95,7 @@ class LogProbabilities:
         Returns:
             shape B1[HWD].
         """
-        return LogSum.apply(self.log, members.to(self.log.dtype))
+        return LogSum.apply(self.log, as_numbers(members, self.log.dtype))
 
 
 class ShareProbabilities(LogProbabilities):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from dcl_monai.candidates import known_positive
+from dcl_monai.candidates import as_numbers, known_positive, number_of_candidates
 
 from .probabilities import LogProbabilities
 
@@ -55,8 +55,8 @@ class RegionDiceLoss(nn.Module):
     def of_probabilities(self, prob: LogProbabilities, candidates: torch.Tensor) -> torch.Tensor:
         """The same from class probabilities, for those who have them already."""
         inside = known_positive(candidates)
-        counted = _counted(inside, (inside | ~candidates) & candidates.any(1, keepdim=True))
-        w, y = counted.flatten(2).to(prob.prob.dtype), inside.flatten(2).to(prob.prob.dtype)
+        counted = _counted(inside, (inside | ~candidates) & (number_of_candidates(candidates) > 0))
+        w, y = (as_numbers(mask, prob.prob.dtype).flatten(2) for mask in (counted, inside))
         p = prob.prob.flatten(2) * w
         both, of_p, of_y, size = (p * y).sum(2), p.sum(2), (y * w).sum(2), w.sum(2)
         neither = size - of_p - of_y + both
@@ -82,7 +82,7 @@ def _counted(inside: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:
     slices = [spatial] if len(spatial) < 3 else [tuple(k for k in spatial if k != axis) for axis in spatial]
     counted = torch.zeros_like(decided)
     for axes in slices:
-        share = decided.float().mean(axes, keepdim=True)
+        share = as_numbers(decided, torch.float32).mean(axes, keepdim=True)
         shown = inside.any(axes[-1], keepdim=True)
         for axis in axes[:-1]:
             shown = shown.any(axis, keepdim=True)

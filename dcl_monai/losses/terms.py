@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import torch
 
-from dcl_monai.candidates import known_positive
+from dcl_monai.candidates import as_numbers, known_positive, number_of_candidates
 
 from .probabilities import LogProbabilities
 
@@ -123,7 +123,7 @@ def outside(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbab
 
 def merged(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:
     """Entries of Eq. 15-16, target adaptive: the candidates of a voxel, merged, where any class is excluded."""
-    return LogProbabilities(prob.log_sum(candidates)), ~candidates.all(dim=1, keepdim=True)
+    return LogProbabilities(prob.log_sum(candidates)), number_of_candidates(candidates) < candidates.shape[1]
 
 
 class Excluded(LogProbabilities):
@@ -143,8 +143,8 @@ class Excluded(LogProbabilities):
 def excluded(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:
     """See :class:`Excluded`."""
     mask = ~candidates
-    together = (prob.prob * mask.to(prob.prob.dtype)).sum(dim=1, keepdim=True)
-    is_known = candidates.sum(dim=1, keepdim=True) == 1
+    together = (prob.prob * as_numbers(mask, prob.prob.dtype)).sum(dim=1, keepdim=True)
+    is_known = number_of_candidates(candidates) == 1
     return Excluded(torch.cat([prob.prob, together], dim=1)), torch.cat([mask, is_known], dim=1)
 
 
