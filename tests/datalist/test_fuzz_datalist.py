@@ -42,6 +42,24 @@ HEARTS = {
             "training": [{"image": "a.mha", "label": "a_gt.mha", "subject": "s1", "annotated": [1], "site": 3}],
             "test": [{"image": "b.mha", "label": "b_gt.mha"}, "c.mha"],
             "split": "test",
+            "annotated_slices": {"s1": [1, 3], "*": "drawn"},
+        },
+        "west": {
+            "folder": "west",
+            "images": "{subject}/image.nii",
+            "masks": {"RV": "{subject}/rv.nii", "left": "{subject}/lv.nii", "whole heart": "{subject}/heart.nii"},
+            "names": {"left": "LV", "Ventricle_R": "RV"},
+            "overlap": "first",
+            "disagreement": "either",
+            "annotated_slices": "drawn",
+            "uncertain_border": 1.5,
+        },
+        "lists": {
+            "folder": "west",
+            "training": [
+                {"image": "p0/image.nii", "masks": {"RV": "p0/rv2.nii"}, "subject": "west", "annotated_slices": [2]},
+            ],
+            "split": [1, 0, 0],
         },
     },
 }
@@ -60,6 +78,7 @@ def root(tmp_path_factory) -> Path:
     names = [f"north/p{i}/{phase}{end}.nii.gz" for i in range(6) for phase in ("ED", "ES") for end in ("", "_gt")]
     names += [f"south/{i}{end}.nii" for i in [*range(6), "t"] for end in ("", "_gt")]
     names += [f"east/{name}{end}.mha" for name in "abc" for end in ("", "_gt")]
+    names += [f"west/p{i}/{name}.nii" for i in range(4) for name in ("image", "rv", "lv", "heart", "rv2")]
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
@@ -120,6 +139,10 @@ WORDS = [
     ),
     *(
         "anotated",
+        "drawn",
+        "either",
+        "first",
+        "masks",
         "subject",
         "values",
         "list",
