@@ -70,7 +70,7 @@ def test_class_with_arguments(own, capsys):
 
 def test_indifferent(own, capsys):
     assert main(["check-loss", f"{own}:constant", "--trials", "2"]) == 0
-    assert "it can teach nothing" in capsys.readouterr().out
+    assert "so it teaches nothing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from torch import nn
 from dcl_monai.conditions import BankDataset, ConditionBank
 from dcl_monai.handlers import FreezeStatistics, UpdateServedModel
 from dcl_monai.handlers.served import approve
+from dcl_monai.networks import load_model
 from dcl_monai.utils import DataError
 
 SETTINGS = {
@@ -103,7 +104,7 @@ class TestApproval:
             approve(path)
         decision = run(network, path, scores=(0.9, 0.8))
         assert approve(path).name == decision["candidate"]
-        assert torch.equal(torch.load(path, weights_only=True)["model"]["weight"], network.weight)
+        assert torch.equal(load_model(path)["model"]["weight"], network.weight)
         (previous,) = (path.parent / "previous").iterdir()
         assert previous.read_bytes() == b"before"
         with pytest.raises(DataError, match="no model waits"):

@@ -15,7 +15,7 @@ import torch
 from monai.bundle import onnx_export
 from monai.networks.utils import convert_to_onnx, convert_to_torchscript
 
-from dcl_monai.networks import CompNet, DCLNet
+from dcl_monai.networks import CompNet, DCLNet, save_model
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def save_onnx(path: Path) -> None:
     net, checkpoint = make("default"), str(path.with_name("checkpoint.pt"))
     settings = {"classes": ["background", "a", "b"], "pixdim": [2.0, 2.0, -1], "spatial_size": [40, 37, -1]}
     settings |= {"network": net.compnet.settings}
-    torch.save({"model": net.state_dict(), "settings": settings}, checkpoint)
+    save_model(net.state_dict(), settings, checkpoint)
     args = str(BUNDLE / "configs" / "onnx_export.json")
     onnx_export(args_file=args, filepath=str(path), ckpt_file=checkpoint, model_file=checkpoint)
 
