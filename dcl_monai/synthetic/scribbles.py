@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import dijkstra
 from tqdm import tqdm
 
 from dcl_monai.candidates import candidate_sets, from_bits
-from dcl_monai.datalist.items import Item, annotations_of, decided_classes, unhidden
+from dcl_monai.datalist.items import SPECIFICATION, Item, annotations_of, decided_classes, unhidden
 from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.transforms.files import read_image
 from dcl_monai.utils import DataError
@@ -98,7 +98,7 @@ def scribble_items(
 def as_scribbled(item: Item, label: Path, shown: Sequence[int], blank: int, strokes: np.ndarray) -> Item:
     """An item whose only annotation is a file of strokes; ``content`` is a digest of the strokes themselves."""
     content = hashlib.sha256(repr(strokes.shape).encode() + strokes.astype("<u2").tobytes()).hexdigest()
-    kept = cast(Item, {key: value for key, value in item.items() if key not in ("drawn", "further_labels")})
+    kept = cast(Item, {key: value for key, value in item.items() if key not in SPECIFICATION})
     return {
         **kept,
         "label": str(label),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dcl_monai.datalist import load_datalist
 from dcl_monai.datalist.schema import DatasetEntry
 from dcl_monai.datalist.sources import Pattern, list_items, merge_annotations
 from dcl_monai.utils import DataError
@@ -316,3 +317,61 @@ class TestMerge:
         items = [self.item(tmp_path), self.item(tmp_path, label="r2.nii", subject="t")]
         with pytest.raises(DataError, match=r"of subjects 's' and 't'\. Choose one"):
             merge_annotations(items)
+
+
+class TestForms:
+    """Mistakes in the entries that say more than label values do: one line with file, name and remedy."""
+
+    @pytest.fixture
+    def root(self, tmp_path):
+        touch(tmp_path, *(f"{s}/{name}.nii" for s in ("p1", "p2") for name in ("im", "gt", "rv", "lv")))
+        return tmp_path
+
+    def load(self, root, **entry):
+        common = {"images": "{subject}/im.nii", "split": "training"}
+        return load_datalist({"classes": ["background", "RV", "LV"], "datasets": {"north": common | entry}}, root)
+
+    @pytest.mark.parametrize(
+        ("entry", "message"),
+        [
+            ({"masks": {"RV": "{subject}/vr.nii"}}, "no file fits '{subject}/vr.nii', the pattern of 'RV'. Correct it"),
+            ({"masks": {"RV": "{subject}/r*.nii"}}, "`masks`, 'RV': what * stands for is not known"),
+            (
+                {"masks": {"rv": "{subject}/rv.nii", "left": "{subject}/lv.nii"}},
+                "'rv' is unknown, known are background, RV, LV; do you mean 'RV'?; 'left' is unknown",
+            ),
+            (
+                {"masks": {"RV": "{subject}/rv.nii", "x": "{subject}/lv.nii"}, "names": {"x": "RV"}},
+                "'RV' and 'x' are both RV. Merge the masks",
+            ),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "labels": "{subject}/gt.nii"}, "and no `labels`"),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "values": {0: "background"}}, "leave `values` and `annotated` out"),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "overlap": "last"}, "must be error, first or either, got 'last'"),
+            ({"overlap": "first"}, "`overlap` tells of `masks`, but there are none"),
+            ({"annotated_slices": "drawn"}, "`annotated_slices` tells of labels, but `labels` or `masks` is missing"),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "annotated_slices": [0]}, "slice numbers from 1 on like [3, 7]"),
+            (
+                {"masks": {"RV": "{subject}/rv.nii"}, "annotated_slices": {"p3": [1]}},
+                "no image is left for the entry 'p3'",
+            ),
+            (
+                {"masks": {"RV": "{subject}/rv.nii"}, "uncertain_border": -1},
+                "must be a distance in mm, 0 to 100, got -1",
+            ),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "names": {"x": "Lv"}}, "do you mean 'LV'?"),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "names": {"RV": "LV"}}, "'RV' is a name of the file itself"),
+        ],
+    )
+    def test_mistakes(self, root, entry, message):
+        with pytest.raises(DataError) as error:
+            self.load(root, **entry)
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+
+    def test_missing_masks_are_not_annotated(self, root):
+        (root / "p2/lv.nii").unlink()
+        masks = {"RV": "{subject}/rv.nii", "LV": "{subject}/lv.nii"}
+        first, second = self.load(root, masks=masks)["training"]
+        assert (first["annotated"], first["further_labels"][0]["annotated"]) == ([1], [2])
+        assert second["annotated"] == [1]
+        assert "further_labels" not in second
