@@ -15,6 +15,7 @@ import nibabel as nib
 import numpy as np
 import torch
 from monai.data import Dataset, MetaTensor
+from monai.inferers import SliceInferer, SlidingWindowInferer
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -176,6 +177,7 @@ class FolderSegmenter:
         load_weights(self.network, content, self.model_file)
         self.bounds = content["settings"].get("bounds")
         self.network.eval()
+        self.check_dims()
         settings = self.settings()
         if self.network.conditional:
             self.plausibility = Plausibility(self.network.bank, self.classes)
@@ -222,6 +224,17 @@ class FolderSegmenter:
                 f"{len(failed)} of {len(names)} file(s) could not be segmented, see {report.path}; the first: "
                 f"{next(iter(failed.values()))}"
             )
+
+    def check_dims(self) -> None:
+        """Refuse a network of slices in a bundle of volumes, and the other way round."""
+        dims = max((parameter.dim() - 2 for parameter in self.network.parameters()), default=0)
+        if isinstance(self.inferer, SlidingWindowInferer) and dims in (2, 3):
+            wanted = 2 if isinstance(self.inferer, SliceInferer) else 3
+            if dims != wanted:
+                raise DataError(
+                    f"{self.model_file}: is a {dims}D network, but this bundle runs {wanted}D networks. Use the bundle "
+                    "that it was trained with."
+                )
 
     def settings(self) -> dict[str, Any]:
         """All that the outputs depend on, for the report."""

@@ -339,6 +339,17 @@ class TestCommand:
         assert done.returncode == 0, done.stderr[-2000:]
         assert nib.load(folders[1] / "good_seg.nii.gz").shape == SHAPE
 
+    def test_network_of_slices_in_a_bundle_of_volumes(self, folders, conditional_model):
+        """It was an error of einsum for every file."""
+        write_image(folders[0] / "a.nii.gz", ball((40, 40, 4), (20, 20), 8))
+        parser = ConfigParser()
+        parser.read_config(str(CONFIG.parents[2] / "mmwhs" / "configs" / "inference.json"))
+        parser.update({"dataset_dir": str(folders[0]), "output_dir": str(folders[1])})
+        parser.update({"model_file": str(conditional_model), "device": "$torch.device('cpu')"})
+        with pytest.raises(DataError, match=r"conditional\.pt: is a 2D network, but this bundle runs 3D networks"):
+            parser.get_parsed_content("evaluator").run()
+        assert not folders[1].exists()
+
     def test_damaged_model(self, folders, conditional_model):
         write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
         conditional_model.write_bytes(conditional_model.read_bytes()[:5000])
