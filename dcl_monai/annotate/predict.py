@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from monai.bundle import ConfigParser
 from monai.data import MetaTensor
-from monai.transforms import Compose, KeepLargestConnectedComponent, LoadImaged
+from monai.transforms import Compose, KeepLargestConnectedComponent
 
 from dcl_monai.candidates import candidate_sets, expand, known_positive
 from dcl_monai.datalist import Item
 from dcl_monai.inferers import predict_sets
 from dcl_monai.inferers.report import file_hash
 from dcl_monai.networks import load_model, load_weights
-from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
 from dcl_monai.utils import DataError
 
 __all__ = ["Prediction", "Predictor"]
@@ -125,7 +125,7 @@ def load_candidates(item: Item, classes: Sequence[str]) -> MetaTensor:
     """What is known of an image on its own grid: boolean candidate sets (m, H, W, D), with the image's geometry."""
     load = Compose(
         [
-            LoadImaged(keys="image", ensure_channel_first=True),
+            LoadImagesd(keys="image"),
             LoadCandidatesd(keys="label", num_classes=len(classes), classes=classes),
         ]
     )

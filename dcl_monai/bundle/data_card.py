@@ -6,7 +6,7 @@ from typing import Any
 
 from dcl_monai import __version__
 from dcl_monai.datalist import Datalist, datalist_hash
-from dcl_monai.datalist.items import annotations_of, shown_classes
+from dcl_monai.datalist.items import annotations_of, channels_of, shown_classes
 from dcl_monai.datalist.splits import SPLITS
 
 from .template import BundleSettings
@@ -44,13 +44,13 @@ def drawn(datalist: Datalist) -> dict[str, dict[str, set[str]]]:
 
 def card_entries(datalist: Datalist) -> dict[str, Any]:
     """Entries of ``metadata.json`` about the data, by the model zoo's names."""
-    told = drawn(datalist)
+    told, names = drawn(datalist), channels_of(datalist)
     counts = {name: len(set().union(*splits.values())) for name, splits in subjects(datalist).items()}
     return {
         "data_source": "; ".join(f"{name}: {count} subjects" for name, count in counts.items())
         + f" (datalist SHA-256 {datalist_hash(datalist)})",
         "data_type": "nibabel",
-        "image_classes": "single-channel images",
+        "image_classes": f"{len(names)} channels: {', '.join(names)}" if len(names) > 1 else "single-channel images",
         "label_classes": "; ".join(f"{name}: {', '.join(told[name]) or 'nothing drawn'}" for name in counts),
         "pred_classes": ", ".join(f"{j}: {name}" for j, name in enumerate(datalist["classes"])),
         "intended_use": "Research. Not a medical device.",
@@ -76,7 +76,14 @@ def write_readme(settings: BundleSettings, datalist: Datalist, digest: str, size
         counts = " | ".join(str(len(splits[split])) for split in SPLITS)
         structures = ", ".join(f"{structure} ({len(who)})" for structure, who in told[name].items())
         rows.append(f"| {name} | {counts} | {structures or 'nothing'} |")
-    intensity = "scaled by the data set (CT)" if settings.intensity else "zero mean, unit variance per image"
+    intensity = "zero mean, unit variance per image"
+    if settings.intensity:
+        intensity = (
+            "scaled by the data set (CT)" if isinstance(settings.intensity, dict) else "scaled channel by channel"
+        )
+    channels = f"{len(settings.channels)} channels ({', '.join(settings.channels)})"
+    if len(settings.channels) == 1:
+        channels = "1 channel"
     epochs = f"{settings.stage1_epochs} + {settings.stage2_epochs} epochs"
     table = "\n".join(rows)
     return f"""# {settings.name}
@@ -85,7 +92,7 @@ def write_readme(settings: BundleSettings, datalist: Datalist, digest: str, size
 
 | | |
 |---|---|
-| input | {"one slice" if dims == 2 else "a patch"}, 1 channel, {grid} mm, {sizes}, {intensity} |
+| input | {"one slice" if dims == 2 else "a patch"}, {channels}, {grid} mm, {sizes}, {intensity} |
 | output | probabilities of {", ".join(settings.classes)} |
 | network | CompNet around MONAI's {settings.backbone}, features {"-".join(map(str, settings.network["filters"]))} |
 | training | {epochs} of {settings.iterations_per_epoch} steps: {steps} steps of {settings.batch_size} |

@@ -15,6 +15,7 @@ import torch
 
 from dcl_monai import __version__
 from dcl_monai.datalist import Datalist, datalist_hash, load_datalist, write_datalist
+from dcl_monai.datalist.items import channels_of
 from dcl_monai.planning import Fingerprint, Plan, as_table, make_overlay, make_plan, step_seconds, take_fingerprint
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
@@ -91,7 +92,11 @@ class NewBundle:
             return "its time on a GPU was not measured here"
         if self.plan.device == "cpu" and self.size == "full":
             return "for a GPU: on this CPU it would take days"
-        network = {**self.plan.network, "num_classes": len(self.settings.classes)}
+        network = {
+            **self.plan.network,
+            "num_classes": len(self.settings.classes),
+            "image_channels": len(self.settings.channels),
+        }
         seconds = step_seconds(network, self.plan.topology.patch_size, self.plan.batch_size, self.plan.device)
         hours = sum(map(operator.mul, SCHEDULES[self.size].steps, seconds)) / 3600
         return f"about {hours:.1f} hours on this machine" if hours > 1 else f"about {60 * hours:.0f} minutes here"
@@ -189,7 +194,8 @@ def settings_of(name: str, datalist: Datalist, plan: Plan, schedule: Schedule, a
         network={key: value for key, value in plan.network.items() if key not in CONFIGURED},
         averaging={"_target_": "dcl_monai.losses.AnnealedMean", "class_balanced": True} if volumes else "anneal",
         intensity=plan.intensity,
-        modality="CT" if plan.intensity else "MR",
+        modality="CT" if isinstance(plan.intensity, dict) else "MR",
+        channels=tuple(channels_of(datalist)),
         bank_size=plan.bank_size,
         authors=authors,
         copyright=f"Copyright (c) {authors}",

@@ -162,6 +162,7 @@ class BundleSettings:
         averaging: average of the losses, see :mod:`dcl_monai.losses.averaging`.
         intensity: ``clip``, ``mean`` and ``std`` of the data set; ``None``: every image by its own.
         modality: as ``metadata.json`` names it.
+        channels: names of the channels of an image.
         label_files: pattern of files that inference must not take for images.
         example: folder below the synthetic data that inference segments by default.
         iterations_per_epoch: steps of an epoch; ``None``: as many as the data gives.
@@ -192,8 +193,9 @@ class BundleSettings:
     split: tuple[int, ...] = ()
     annotated_per_subject: int = 1
     averaging: str | Mapping[str, Any] = "anneal"
-    intensity: Mapping[str, Any] | None = field(default=None)
+    intensity: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = field(default=None)
     modality: str = "MR"
+    channels: tuple[str, ...] = ("image",)
     label_files: str = "*_label.nii*"
     example: str = ""
     iterations_per_epoch: int | None = None
@@ -292,9 +294,11 @@ def values_of(settings: BundleSettings) -> dict[str, str]:
     form = FORMS[settings.spatial_dims]
     values: dict[str, Any] = {
         "spatial_shape": settings.spatial_size,
-        "export_shape": [2, 1, *settings.spatial_size],
+        "export_shape": [2, len(settings.channels), *settings.spatial_size],
         **form,
         **vars(settings),
+        "num_channels": len(settings.channels),
+        "image_channel_def": {str(index): name for index, name in enumerate(settings.channels)},
         "num_classes": len(settings.classes),
         "channel_def": {str(index): name for index, name in enumerate(settings.classes)},
         "monai_version": packages.pop("monai"),
@@ -307,6 +311,7 @@ def values_of(settings: BundleSettings) -> dict[str, str]:
     # those that stand inside of a string or an object, and those of several lines
     texts |= {
         "class_names": str(list(settings.classes)),  # inside of a Python expression
+        "channel_names": str(list(settings.channels)),
         "network_arguments": json.dumps(settings.network)[1:-1],
         "served_arguments": json.dumps(served)[1:-1],
         "smoothing": json.dumps(form["smoothing"])[1:-1],
@@ -322,7 +327,7 @@ def values_of(settings: BundleSettings) -> dict[str, str]:
         size = list(settings.spatial_size[: settings.spatial_dims])
         shapes = {
             "spatial_shape": json.dumps(size),
-            "export_shape": json.dumps([2, 1, *size]),
+            "export_shape": json.dumps([2, len(settings.channels), *size]),
             "translate_range": json.dumps([round((0.1 if len(size) == 2 else 0.05) * length) for length in size]),
         }
         return texts | OWN_DATA | shapes

@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from monai.data.utils import affine_to_spacing
-from monai.transforms import LoadImaged, Orientationd
+from monai.transforms import Orientationd
 
 from dcl_monai.candidates import candidate_sets, from_bits
 from dcl_monai.datalist.items import Item
 from dcl_monai.datalist.splits import SPLITS
-from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
 from dcl_monai.transforms.drawings import slice_axis
 from dcl_monai.visualize.overlays import class_colour
 from dcl_monai.visualize.png import as_png
@@ -124,7 +124,8 @@ class Slice:
 
 def take_slice(item: Item, num_classes: int) -> Slice:
     """Load an item and take the slice with the most known foreground."""
-    loaded: Any = LoadCandidatesd("label", num_classes)(LoadImaged("image", ensure_channel_first=True)(item))
+    entries: Any = item
+    loaded: Any = LoadCandidatesd("label", num_classes)(LoadImagesd("image")(entries))
     spatial = loaded["image"].ndim - 1
     affine, stored = np.asarray(loaded["image"].affine), loaded["image"].shape[1:]
     loaded = Orientationd(["image", "label"], axcodes="LPS"[:spatial], labels=None)(loaded)

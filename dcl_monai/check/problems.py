@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from dcl_monai.candidates import indistinct_classes
-from dcl_monai.datalist.items import Datalist, annotations_of, item_sets, shown_classes
+from dcl_monai.datalist.items import Datalist, annotations_of, channels_of, item_sets, shown_classes
 from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
@@ -44,6 +44,7 @@ def find_problems(datalist: Datalist, records: Sequence[CaseRecord]) -> list[Pro
         *dict.fromkeys(problem for record in records for problem in (*record.files.problems, *record.problems)),
         *_strokes_in_background(datalist, records),
         *_nothing_known(records),
+        *_channels(datalist, records),
         *_subjects_in_two_splits(records),
         *_duplicates(records),
         *_classes_never_shown(datalist),
@@ -96,6 +97,42 @@ def _nothing_known(records: Sequence[CaseRecord]) -> Iterator[Problem]:
             "Nothing is known",
             f"{', '.join(blank[0].files.labels[:2])}: say(s) nothing of any voxel, like {len(blank)} label(s) in all. "
             "Are they empty, or `values`, `annotated_slices` or `annotated` wrong?",
+        )
+
+
+def _channels(datalist: Datalist, records: Sequence[CaseRecord]) -> Iterator[Problem]:
+    names = channels_of(datalist)
+    files = {record.files.image: record.files for record in records if record.files.shape}
+    for image, file in files.items():
+        if file.channels != len(names):
+            named = ", ".join("ABC"[: file.channels]) + ", ..." * (file.channels > 3)
+            remedy = (
+                f"If these are channels and no frames, name them: `channels: [{named}]`; "
+                "otherwise pick one and save it as a file of its own."
+                if len(names) == 1
+                else "Correct `channels` or the file."
+            )
+            yield Problem(
+                "error",
+                "Several frames or channels",
+                f"{image}: holds {file.channels} frames or channels of size {file.shape}, but the list has "
+                f"{len(names)} channel{'s' * (len(names) > 1)}. {remedy}",
+            )
+    unsized = [image for image, file in files.items() if file.unsized]
+    if unsized:
+        yield Problem(
+            "warning",
+            "Pixel size unknown",
+            f"{unsized[0]}{f' and {len(unsized) - 1} more' if len(unsized) > 1 else ''}: the picture does not say how "
+            "large a pixel is, 1 mm is assumed. Give `pixel_size` of the data set in mm.",
+        )
+    resampled = [image for image, file in files.items() if file.resampled]
+    if resampled:
+        yield Problem(
+            "warning",
+            "Channels on different grids",
+            f"{resampled[0]}{f' and {len(resampled) - 1} more' if len(resampled) > 1 else ''}: further channels lie on "
+            "another grid than the first and are resampled onto it. Look at the pictures: do they fit?",
         )
 
 

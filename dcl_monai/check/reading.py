@@ -23,7 +23,8 @@ from dcl_monai.datalist.agreement import Agreement
 from dcl_monai.datalist.items import Annotation, Datalist, Item, Split, annotations_of
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms.drawings import SWAPPED, Drawings, contradiction, read_drawings
-from dcl_monai.transforms.files import read_image, read_label
+from dcl_monai.transforms.files import read_channels, read_label
+from dcl_monai.transforms.images import is_picture, pixel_size_of, same_grid, stack_channels
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import check_size, check_values
 
@@ -102,7 +103,7 @@ def describe_all(datalist: Datalist, files: Mapping[Files, FileRecord]) -> list[
 def files_of(item: Item) -> Files:
     """What decides the :class:`FileRecord` of an item."""
     labels = ((a["label"], str({key: a.get(key) for key in READ_BY})) for a in annotations_of(item))
-    return (item["image"], *labels)
+    return (item["image"], *item.get("further_images", ()), *labels)
 
 
 def read_all(jobs: Sequence[Job], workers: int, read: Callable[[Job], T]) -> Iterator[T]:
@@ -138,11 +139,12 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, Drawings]:
     annotations = annotations_of(item)
     names = tuple(annotation["label"] for annotation in annotations)
     try:
-        image = read_image(item["image"])
+        channels = read_channels(item)
     except DataError as error:
         # the label is looked at too, so that all mistakes are known at once
         problems = [_error("File cannot be read", error), *_unreadable(names)]
         return FileRecord(item["image"], names, problems=tuple(problems)), np.zeros(0), Drawings(np.zeros(0, int), [])
+    image = stack_channels(channels)
     affine = np.asarray(image.affine, dtype=float)
     pixels = np.ascontiguousarray(image.numpy())
     sizes = affine_to_spacing(affine, min(3, pixels.ndim - 1), float, suppress_zeros=False)
@@ -160,6 +162,9 @@ def read_arrays(job: Job) -> tuple[FileRecord, np.ndarray, Drawings]:
         spacing=spacing,
         orientation="".join(code or "?" for code in nib.aff2axcodes(affine))[: len(spacing)],
         content=hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest(),
+        channels=len(pixels),
+        resampled=not all(same_grid(channels[0], channel) for channel in channels[1:]),
+        unsized="pixel_size" not in item and is_picture(item["image"]) and pixel_size_of(item["image"]) is None,
         constant=bool(pixels.min() == pixels.max()),
         voxels=drawings.counts() if readable else {},
         strokes=strokes_of(annotations, drawings, num_classes) if readable else (0, 0),
@@ -235,18 +240,19 @@ def candidate_counts(
 
 def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> Iterable[Problem]:
     """Check an image (C, H, W[, D])."""
-    if len(pixels) > 1 or pixels.ndim > 4:
+    if pixels.ndim > 4:
         yield _error(
             "Several frames or channels",
             f"{name}: holds {pixels.size // max(1, int(np.prod(pixels.shape[1:4])))} frames or channels of size "
-            f"{pixels.shape[1:4]}, but the network takes one. Pick one and save it as a file of its own.",
+            f"{pixels.shape[1:4]} on two axes, but there is one for channels. Save each frame as a file of its own.",
         )
         return
-    checks = {
-        "Image values that cannot be used": partial(check_values, name, pixels[0]),
-        "Voxel size that cannot be right": partial(check_size, name, pixels.shape[1:], spacing),
-    }
-    for kind, check in checks.items():
+    names = [name] if len(pixels) == 1 else [f"{name}, channel {k + 1}" for k in range(len(pixels))]
+    checks = [
+        ("Image values that cannot be used", partial(check_values, *pair)) for pair in zip(names, pixels, strict=True)
+    ]
+    checks.append(("Voxel size that cannot be right", partial(check_size, name, pixels.shape[1:], spacing)))
+    for kind, check in checks:
         try:
             check()
         except DataError as error:

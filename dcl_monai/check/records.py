@@ -60,6 +60,9 @@ class FileRecord:
         spacing: size of a voxel in mm.
         orientation: where the axes point to, like ``LPS``.
         content: hash of the pixels.
+        channels: number of channels.
+        resampled: whether a channel lies on another grid than the first.
+        unsized: whether it is a picture of which nobody says how large a pixel is.
         constant: whether all pixels have the same value.
         voxels: what every rater may have drawn at a voxel -> number of such voxels; empty after an error.
         strokes: voxels drawn where label values may be ``unlabelled``, and how many of them lie deep inside.
@@ -72,6 +75,9 @@ class FileRecord:
     spacing: tuple[float, ...] = ()
     orientation: str = ""
     content: str = ""
+    channels: int = 1
+    resampled: bool = False
+    unsized: bool = False
     constant: bool = False
     voxels: dict[tuple[Choice, ...], int] = field(default_factory=dict)
     strokes: tuple[int, int] = (0, 0)

@@ -43,9 +43,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "unlabelled": UNLABELLED,
         "modality": {"choices": ["mr", "ct"], "help": "needed where the folder holds both"},
     },
-    "nnunet": {
-        "channel": {"type": int, "metavar": "N", "help": "number of the channel, needed where there are several"}
-    },
+    "nnunet": {"channel": {"type": int, "metavar": "N", "help": "number of the channel, if not all are used"}},
     "totalsegmentator": {
         "structures": {"metavar": "NAMES", "help": "structures to learn, like heart,liver (default: all)"}
     },

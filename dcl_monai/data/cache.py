@@ -138,7 +138,11 @@ def item_key(item: Item) -> bytes:
 
 def item_files(item: Item) -> list[Path]:
     """All files of an item: its image, which may be a folder of slices, and its labels."""
-    names = [item["image"], *(annotation["label"] for annotation in annotations_of(item))]
+    names = [
+        item["image"],
+        *item.get("further_images", ()),
+        *(annotation["label"] for annotation in annotations_of(item)),
+    ]
     return [file for name in names for file in sorted(Path(name).iterdir() if Path(name).is_dir() else [Path(name)])]
 
 

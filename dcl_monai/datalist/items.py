@@ -26,6 +26,7 @@ __all__ = [
     "annotation_sets",
     "annotation_table",
     "annotations_of",
+    "channels_of",
     "decided_classes",
     "item_sets",
     "shown_classes",
@@ -82,6 +83,10 @@ class Item(Annotation, total=False):
     """Its name within the data set, the same on every machine."""
     further_labels: Sequence[Annotation]
     """Other annotations of the same image."""
+    further_images: Sequence[str]
+    """Files of its other channels, in the order of the datalist's ``channels``."""
+    pixel_size: Sequence[float]
+    """Of a picture (PNG, JPEG, TIFF): width and height of a pixel in mm."""
 
 
 class Datalist(TypedDict):
@@ -91,6 +96,8 @@ class Datalist(TypedDict):
     """Class names, background first."""
     unions: dict[str, list[int]]
     """Name of a union -> its classes."""
+    channels: NotRequired[list[str]]
+    """Names of the channels of an image, where there are several; see :func:`channels_of`."""
     training: list[Item]
     """Images to learn from; they may be labelled in part, or not at all."""
     validation: list[Item]
@@ -109,6 +116,8 @@ class ListedItem(TypedDict, total=False):
     subject: str
     dataset: str
     case: str
+    further_images: Sequence[str]
+    pixel_size: Sequence[float]
     split: Split | None
     """The split that the user put it in; ``None`` where the subjects are still to be divided."""
     annotated: list[str | int]
@@ -128,6 +137,11 @@ class UndividedItem(Item, total=False):
 
 SPECIFICATION = (*(key for key in Annotation.__annotations__ if key != "label"), "further_labels")
 """Entries of an item that say what its label means."""
+
+
+def channels_of(datalist: Datalist) -> list[str]:
+    """Names of the channels of an image; ``image`` where there is one without a name."""
+    return list(datalist.get("channels") or ["image"])
 
 
 def annotations_of(item: Item) -> list[Annotation]:

@@ -13,7 +13,7 @@ from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
 from .forms import add_forms
-from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of
+from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of, channels_of
 from .labels import LabelMeaning
 from .schema import MAX_CLASSES, DatalistDocument, parse_document, read_file
 from .sources import decathlon_entry, list_items, merge_annotations
@@ -73,6 +73,9 @@ def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datali
     }
     if document.minutes:
         datalist["minutes"] = dict(document.minutes)
+    channels = name_channels(document.channels, items, name)
+    if channels:
+        datalist["channels"] = channels
     divided: dict[str, list[Item]] = {}
     for item in merge_annotations(items):
         fixed = item.pop("split")
@@ -86,6 +89,23 @@ def resolve(document: DatalistDocument, folder: Path, name: str | Path = "datali
     return datalist
 
 
+def name_channels(named: Sequence[str] | None, items: Sequence[UndividedItem], name: str | Path) -> list[str]:
+    """Names of the channels of an image; none where there is one file per image and the user names no channel."""
+    most = max((len(item.get("further_images", ())) for item in items), default=0) + 1
+    for item in items:
+        files = len(item.get("further_images", ())) + 1
+        if files != most:
+            raise DataError(
+                f"{item['image']}: has {files} channel(s), others of {name} have {most}. A network takes the same "
+                "channels of every image: add the missing files, or leave images or channels out."
+            )
+    if named and 1 < most != len(named):
+        raise DataError(
+            f"{name}, `channels`: names {len(named)}, but images have {most} files. Name each channel once."
+        )
+    return list(named) if named else [f"channel {k + 1}" for k in range(most)] if most > 1 else []
+
+
 def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
     """Bring a Decathlon-style list (``labels`` or ``classes``, and ``training``, ...) into the general form."""
     entry = decathlon_entry(content, name)
@@ -96,7 +116,7 @@ def decathlon_document(content: Mapping[str, Any], name: Path) -> dict[str, Any]
         entry["values"] = dict(enumerate(classes))
     elif classes is None and "values" not in content:
         classes = list(entry["values"].values())
-    document = {key: content[key] for key in ("unions", "split", "seed", "minutes") if key in content}
+    document = {key: content[key] for key in ("unions", "channels", "split", "seed", "minutes") if key in content}
     return {**document, "classes": classes, "datasets": {str(content.get("name") or name.stem): entry}}
 
 
@@ -121,6 +141,8 @@ def datalist_hash(datalist: Datalist) -> str:
         split: sorted(json.dumps(canonical(item)) for item in datalist[split]) for split in SPLITS
     }
     content["classes"] = datalist["classes"]
+    if len(channels_of(datalist)) > 1:
+        content["channels"] = channels_of(datalist)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -143,6 +165,7 @@ def write_datalist(datalist: Datalist, path: str | Path, absolute: bool = False)
         "hash": digest,
         "classes": classes,
         "unions": {union: [classes[j] for j in members] for union, members in datalist.get("unions", {}).items()},
+        **({"channels": datalist["channels"]} if "channels" in datalist else {}),
         **{split: [_named(item, classes, folder) for item in datalist[split]] for split in SPLITS},
     }
     write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False))
@@ -152,10 +175,16 @@ def write_datalist(datalist: Datalist, path: str | Path, absolute: bool = False)
 def _named(item: Annotation, classes: Sequence[str], folder: Path | None) -> dict[str, Any]:
     """An item, or one of its further annotations, as it is written to disk."""
     result: dict[str, Any] = dict(item)
+
+    def written(path: str) -> str:
+        path = os.path.abspath(path)
+        return path if folder is None else os.path.relpath(path, folder)
+
     for key in ("image", "label"):
         if key in result:
-            path = os.path.abspath(result[key])
-            result[key] = path if folder is None else os.path.relpath(path, folder)
+            result[key] = written(result[key])
+    if "further_images" in result:
+        result["further_images"] = [written(path) for path in result["further_images"]]
     for key in ("annotated", "drawn"):
         if key in result:
             result[key] = [classes[e] if isinstance(e, int) else [classes[j] for j in e] for e in result[key]]
@@ -184,6 +213,8 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
             "validation": splits["validation"],
             "test": splits["test"],
         }
+        if "channels" in content:
+            datalist["channels"] = [str(name) for name in content["channels"]]
         if not all("image" in item for split in SPLITS for item in datalist[split]):
             raise KeyError("image")
         digest = datalist_hash(datalist)
@@ -208,6 +239,8 @@ def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> I
     for key in ("image", "label"):
         if key in result:
             result[key] = os.path.normpath(folder / result[key])
+    if "further_images" in result:
+        result["further_images"] = [os.path.normpath(folder / path) for path in result["further_images"]]
     for key in ("annotated", "drawn"):
         if key in result:
             result[key] = [

@@ -52,6 +52,10 @@ MAX_CLASSES = 256
 """Most classes of a model, background included: label maps are written in a byte per voxel."""
 MAX_BORDER = 100
 """Widest uncertain border in mm."""
+MAX_CHANNELS = 64
+"""Most channels of an image."""
+MAX_PIXEL = 100.0
+"""Largest pixel in mm."""
 MAX_BYTES = 2**28
 """Largest file that is read."""
 MAX_GROWTH, FREE_GROWTH = 10, 10**5
@@ -99,6 +103,15 @@ def _millimetres(value: Any) -> Any:
     return float(value)
 
 
+def _pixel_size(value: Any) -> Any:
+    sizes = list(value) if isinstance(value, (list, tuple)) else [value, value]
+    if value is None:
+        return None
+    if len(sizes) != 2 or not all(type(size) in (int, float) and 0 < size <= MAX_PIXEL for size in sizes):
+        raise ValueError(f"must be mm per pixel, like 0.5, or [width, height], got {short(value)}")
+    return [float(size) for size in sizes]
+
+
 Text = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
 
 
@@ -120,7 +133,8 @@ class ItemEntry(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    image: Text
+    image: Text | Annotated[list[Text], Field(min_length=1)]
+    """A file; or a list of files, one per channel."""
     label: Text | None = None
     subject: Text | None = None
     annotated: list[str | int] | None = None
@@ -159,7 +173,8 @@ class DatasetEntry(Strict):
     """One data set: where its images are, what its label values mean, which classes are annotated in it."""
 
     folder: Text = "."
-    images: Text | None = None
+    images: Text | Annotated[list[Text], Field(min_length=1)] | None = None
+    """A pattern; or a list of patterns, one per channel."""
     labels: Text | None = None
     listing: Text | None = Field(None, alias="list")
     training: list[ItemEntry] | None = None
@@ -179,6 +194,8 @@ class DatasetEntry(Strict):
     uncertain_border: Annotated[float, BeforeValidator(_millimetres)] = 0.0
     split: Annotated[str | list[float] | None, BeforeValidator(_division)] = None
     allow_missing_labels: bool = False
+    pixel_size: Annotated[list[float] | None, BeforeValidator(_pixel_size)] = None
+    """Width and height of a pixel in mm, of pictures (PNG, JPEG, TIFF); default: as their files say."""
 
     @field_validator("values", mode="before")
     @classmethod
@@ -246,6 +263,8 @@ class DatalistDocument(Strict):
 
     classes: list[Text] = Field(min_length=2, max_length=MAX_CLASSES)
     unions: dict[Text, list[Text]] = {}
+    channels: list[Text] | None = Field(None, min_length=1, max_length=MAX_CHANNELS)
+    """Names of the channels of an image; needed where one file holds several."""
     datasets: dict[Text, DatasetEntry] = Field(min_length=1)
     split: Annotated[list[float], BeforeValidator(_proportions)] = [60, 20, 20]
     seed: int = Field(0, ge=0)
@@ -253,6 +272,9 @@ class DatalistDocument(Strict):
 
     @model_validator(mode="after")
     def _names(self) -> DatalistDocument:
+        for channel in self.channels or ():
+            if (self.channels or []).count(channel) > 1:
+                raise ValueError(f"the name {channel!r} is given twice among `channels`")
         names = [*self.classes, *self.unions]
         folded = [name.casefold() for name in names]
         for name in names:

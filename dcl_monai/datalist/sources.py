@@ -24,7 +24,10 @@ logger = logging.getLogger(__name__)
 
 FURTHER: Literal["further_labels"] = "further_labels"
 
-EXTENSIONS = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
+EXTENSIONS = (
+    *(".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd"),
+    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"),
+)
 FORMS = ("values", "annotated", "names", "overlap", "disagreement", "annotated_slices", "uncertain_border")
 """Entries of a data set that say what its labels mean."""
 LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "numTraining", "numTest", "name")
@@ -67,14 +70,25 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
         root = os.path.commonpath([os.path.dirname(item["image"]) for item in items])
     for item in items:
         labels = [item["label"]] if "label" in item else [*item.get("masks", {}).values()]
-        if re.search(r"[\x00-\x1f\ud800-\udfff]", item["image"] + "".join(labels)):
+        images = image_files(item)
+        if re.search(r"[\x00-\x1f\ud800-\udfff]", "".join([*images, *labels])):
             raise DataError(f"{where}: {item['image']!r} or its label has an odd file name. Rename it.")
-        if any(os.path.realpath(item["image"]) == os.path.realpath(label) for label in labels):
+        files = [os.path.realpath(path) for path in images]
+        if any(os.path.realpath(label) in files for label in labels):
             raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of them.")
+        if len(set(files)) < len(files):
+            raise DataError(f"{where}: {item['image']} is given as two channels of one image. Correct one of them.")
+        if entry.pixel_size is not None:
+            item["pixel_size"] = entry.pixel_size
         item["case"] = case_name(item["image"], root)
         item.setdefault("subject", item["case"])
         item["dataset"] = name
     return items, entry
+
+
+def image_files(item: ListedItem) -> list[str]:
+    """The files of all channels of an image."""
+    return [item["image"], *item.get("further_images", ())]
 
 
 def path_below(folder: str | Path, path: str) -> str:
@@ -88,7 +102,7 @@ def read_listing(entry: DatasetEntry, path: Path, where: str) -> DatasetEntry:
         listed = DatasetEntry.model_validate(decathlon_entry(read_file(path), path))
     except ValidationError as error:
         raise DataError(f"{path}, list of {where}: {describe_mistake(error)}. Correct the list.") from error
-    said = {key: getattr(entry, key) for key in (*FORMS, "split") if key in entry.model_fields_set}
+    said = {key: getattr(entry, key) for key in (*FORMS, "split", "pixel_size") if key in entry.model_fields_set}
     return listed.model_copy(update={key: value for key, value in said.items() if value is not None})
 
 
@@ -127,17 +141,22 @@ def case_name(image: str, root: str) -> str:
 def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]:
     """Find images by a pattern like ``{subject}/frame{frame}.nii.gz``, and their labels by the same fields."""
     assert entry.images is not None
-    images = Pattern(entry.images, f"{where}, `images`")
+    first, *others = [entry.images] if isinstance(entry.images, str) else entry.images
+    images = Pattern(first, f"{where}, `images`")
     if images.fields and "subject" not in images.fields:
         raise DataError(
             f"{where}, `images`: no field {{subject}} says whose image it is, so one person could stand in two splits. "
-            f"Name it, for example {entry.images.replace(images.fields[0], 'subject')}."
+            f"Name it, for example {first.replace(images.fields[0], 'subject')}."
         )
-    labels = label_pattern(entry.labels, images, f"{where}, `labels`") if entry.labels is not None else None
+    further = [filled_pattern(other, images, f"{where}, `images`") for other in others]
+    labels = filled_pattern(entry.labels, images, f"{where}, `labels`") if entry.labels is not None else None
     masks = {
-        name: label_pattern(text, images, f"{where}, `masks`, {name!r}") for name, text in (entry.masks or {}).items()
+        name: filled_pattern(text, images, f"{where}, `masks`, {name!r}") for name, text in (entry.masks or {}).items()
     }
     matches = images.matches(root)
+    for pattern in further:  # a pattern like {subject}.nii.gz fits the files of other channels, too
+        channel = {pattern.fill(fields) for name, fields in matches.items() if pattern.fill(fields) != name}
+        matches = {name: fields for name, fields in matches.items() if name not in channel}
     label_of = {} if labels is None else {name: labels.fill(fields) for name, fields in matches.items()}
     alone = [] if labels is None else sorted(set(labels.matches(root)) - set(label_of.values()) - set(matches))
     if alone:
@@ -151,6 +170,14 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
     for name in sorted(set(matches) - theirs):
         fields = {"image": os.path.normpath(os.path.join(root, name)), **matches[name]}
         item = cast(ListedItem, fields | {"split": entry.split if isinstance(entry.split, str) else None})
+        for pattern in further:
+            path = os.path.normpath(os.path.join(root, pattern.fill(matches[name])))
+            if not os.path.exists(path):
+                raise DataError(
+                    f"{path}: no such file, though {item['image']} should have this channel. Add it, correct `images` "
+                    f"of {where}, or take the image out."
+                )
+            item["further_images"] = [*item.get("further_images", ()), path]
         if labels is not None:
             label = os.path.normpath(os.path.join(root, label_of[name]))
             if os.path.exists(label):
@@ -193,26 +220,33 @@ def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]
     for split, listed in lists.items():
         for item in listed:
             fields = item.model_dump(exclude_none=True)
-            for files, key in [*((fields, key) for key in ("image", "label")), *masks_in(fields)]:
+            first, *further = [item.image] if isinstance(item.image, str) else item.image
+            fields["image"] = first
+            channels = dict(enumerate(further))
+            named: list[tuple[dict[Any, str], Any]] = [(channels, key) for key in channels]
+            for files, key in [*((fields, key) for key in ("image", "label")), *named, *masks_in(fields)]:
                 if key in files:
                     files[key] = path_below(root, files[key])
                     if not os.path.exists(files[key]):
-                        raise DataError(f"{files[key]}: no such file, though {where} lists it as {key}. Correct it.")
+                        what = "image" if files is channels else key
+                        raise DataError(f"{files[key]}: no such file, though {where} lists it as {what}. Correct it.")
+            if channels:
+                fields["further_images"] = list(channels.values())
             fields["split"] = entry.split if isinstance(entry.split, str) else None if only_training else split
             yield cast(ListedItem, fields)
 
 
-def label_pattern(text: str, images: Pattern, where: str) -> Pattern:
-    """A pattern of labels, all of whose fields are known from the images."""
-    labels = Pattern(text, where)
-    unknown = [f"{{{field}}}" for field in labels.fields if field not in images.fields]
-    unknown += re.findall(r"[*?]", labels.text)
+def filled_pattern(text: str, images: Pattern, where: str) -> Pattern:
+    """A pattern of labels or further channels, all of whose fields are known from the images."""
+    pattern = Pattern(text, where)
+    unknown = [f"{{{field}}}" for field in pattern.fields if field not in images.fields]
+    unknown += re.findall(r"[*?]", pattern.text)
     if unknown:
         raise DataError(
             f"{where}: what {unknown[0]} stands for is not known from `images`. Name the parts that both have in "
             "common by fields like {subject}, in both."
         )
-    return labels
+    return pattern
 
 
 def masks_in(fields: Mapping[str, Any]) -> list[tuple[dict[str, str], str]]:
@@ -287,6 +321,8 @@ def merge_annotations(items: Iterable[UndividedItem]) -> list[UndividedItem]:
         if first["dataset"] == item["dataset"] and first["subject"] != item["subject"]:
             subjects = f"{first['subject']!r} and {item['subject']!r}"
             raise DataError(f"{item['image']}: is listed twice, of subjects {subjects}. Choose one.")
+        if image_files(cast(ListedItem, first))[1:] != image_files(cast(ListedItem, item))[1:]:
+            raise DataError(f"{item['image']}: is listed twice, with other further channels {both}. Choose one.")
         annotations, new = annotations_of(first), annotations_of(item)
         if annotations and not new:
             continue

@@ -19,13 +19,16 @@ from monai.inferers import SliceInferer, SlidingWindowInferer
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from dcl_monai.datalist.sources import Pattern, filled_pattern
 from dcl_monai.metrics import expected_dice
 from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
+from dcl_monai.transforms.images import is_picture, open_source, write_picture
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.images import check_inside, is_nifti, save_like, voxel_ml
 from dcl_monai.utils.locks import take_lock
 from dcl_monai.utils.plausibility import Plausibility
+from dcl_monai.visualize.overlays import COLOURS
 
 from .bounds import bounds_of_frames, bounds_words
 from .report import RunReport, file_hash, stamp
@@ -49,22 +52,30 @@ LABEL_FOLDERS = ("labels", "labelstr", "labelsts", "segmentations", "masks")
 def is_label(name: str) -> bool:
     """Whether a file, named relative to the folder and in lower case, is a label by its name."""
     *folders, last = Path(name).parts
-    endings = any(fnmatch.fnmatch(last, f"*[_-]{ending}.nii*") for ending in LABELS)
+    endings = any(fnmatch.fnmatch(last, f"*[_-]{ending}.*") for ending in LABELS)
     return endings or any(folder in LABEL_FOLDERS for folder in folders)
 
 
-def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str] = ()) -> list[dict[str, str]]:
+def find_images(
+    folder: str | Path,
+    pattern: str | Sequence[str] = NIFTI,
+    exclude: Sequence[str] = (),
+    pixel_size: float | Sequence[float] | None = None,
+) -> list[dict[str, Any]]:
     """
-    List the NIfTI files of a folder. Hidden files are left out, and links to folders are not followed.
+    List the images of a folder: NIfTI files, or pictures where the pattern says so. Hidden files are left out, and
+    links to folders are not followed.
 
     Args:
         folder: the folder.
-        pattern: which files, relative to the folder; ``**`` stands for any number of folders.
+        pattern: which files, relative to the folder; ``**`` stands for any number of folders. Or a list of patterns,
+            one per channel, as in a datalist: ``["{case}_t1.nii.gz", "{case}_t2.nii.gz"]``.
         exclude: patterns of file names that are no images, such as earlier outputs. Files that are labels by their
             names or folders (:func:`is_label`) are left out, too, unless there is no pattern at all.
+        pixel_size: of pictures, mm per pixel, or width and height; default: as their files say, or 1 mm.
 
     Returns:
-        items with the path of an ``image``, sorted.
+        items with the path of an ``image``, sorted; those of its other channels are its ``further_images``.
 
     Raises:
         DataError: when the folder is missing, or nothing in it fits.
@@ -72,14 +83,17 @@ def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str]
     root = Path(folder)
     if not root.is_dir():
         raise DataError(f"{root}: no such folder. Set --dataset_dir to a folder of NIfTI files.")
+    size = [float(pixel_size)] * 2 if isinstance(pixel_size, (int, float)) else pixel_size
+    known = {} if size is None else {"pixel_size": list(size)}
+    if not isinstance(pattern, str):
+        items = channel_files(root, pattern)
+        return [item | known for item in items if not _left_out(Path(item["image"]), exclude)]
     try:
-        found = sorted(path for path in root.glob(pattern) if is_nifti(path))
+        found = sorted(path for path in root.glob(pattern) if is_nifti(path) or is_picture(path))
     except (NotImplementedError, ValueError) as error:
         raise DataError(f"--pattern {pattern!r}: {error}. Give a pattern like 'patient*/*.nii.gz'.") from error
-    words = [word.lower() for word in exclude]
-    visible = [path for path in found if not path.name.startswith(".")]
-    images = [path for path in visible if not any(fnmatch.fnmatch(path.name.lower(), word) for word in words)]
-    labels = {path for path in images if words and is_label(path.relative_to(root).as_posix().lower())}
+    images = [path for path in found if not _left_out(path, exclude)]
+    labels = {path for path in images if exclude and is_label(path.relative_to(root).as_posix().lower())}
     chosen = [path for path in images if path not in labels]
     if labels:
         logger.info(
@@ -91,7 +105,32 @@ def find_images(folder: str | Path, pattern: str = NIFTI, exclude: Sequence[str]
             f"{root}: no NIfTI image fits --pattern {pattern!r} ({len(found)} left out by --exclude {list(exclude)}). "
             "Set --dataset_dir to a folder of .nii or .nii.gz files."
         )
-    return [{"image": str(path)} for path in chosen]
+    pictures = [path.with_suffix("") for path in chosen if is_picture(path)]
+    if len(set(pictures)) < len(pictures):
+        twice = next(name for name in pictures if pictures.count(name) > 1)
+        raise DataError(f"{twice}: several pictures have this name, and would have one output. Narrow --pattern.")
+    return [{"image": str(path)} | known for path in chosen]
+
+
+def channel_files(root: Path, patterns: Sequence[str]) -> list[dict[str, Any]]:
+    """Images of which every channel is a file, by a pattern for each."""
+    first = Pattern(patterns[0], "--pattern")
+    others = [filled_pattern(pattern, first, "--pattern") for pattern in patterns[1:]]
+    items = []
+    for name, fields in sorted(first.matches(str(root)).items()):
+        further = [root / other.fill(fields) for other in others]
+        missing = [path for path in further if not path.is_file()]
+        if missing:
+            raise DataError(f"{missing[0]}: no such file, though {root / name} should have this channel. Add it.")
+        items.append({"image": str(root / name), "further_images": [str(path) for path in further]})
+    if not items:
+        raise DataError(f"{root}: no image fits --pattern {patterns[0]!r}. Give a pattern like '{{case}}_t1.nii.gz'.")
+    return items
+
+
+def _left_out(path: Path, exclude: Sequence[str]) -> bool:
+    """Whether a file is hidden, or no image by its name."""
+    return path.name.startswith(".") or any(fnmatch.fnmatch(path.name.lower(), word.lower()) for word in exclude)
 
 
 class FolderSegmenter:
@@ -123,6 +162,8 @@ class FolderSegmenter:
         save_probabilities: whether to write class probabilities.
         save_uncertainty: whether to write the standard deviation of the class probabilities over the sets.
         contact_sheet: whether to draw all segmentations.
+        channels: names of the channels of an image; where there are several, the fourth axis of a file holds them, and
+            no frames.
     """
 
     def __init__(
@@ -143,6 +184,7 @@ class FolderSegmenter:
         save_probabilities: bool | str = False,
         save_uncertainty: bool | str = False,
         contact_sheet: bool | str = True,
+        channels: Sequence[str] = ("image",),
     ) -> None:
         self.dataset = dataset
         self.dataset_dir = Path(dataset_dir)
@@ -152,6 +194,7 @@ class FolderSegmenter:
         self.inferer = inferer
         self.postprocessing = postprocessing
         self.classes = list(classes)
+        self.channels = list(channels)
         self.pixdim = pixdim
         self.spatial_size = spatial_size
         self.single_parts = single_parts
@@ -257,8 +300,10 @@ class FolderSegmenter:
                 "bank": sizes,
             },
             "dataset_dir": str(self.dataset_dir.resolve()),
+            "channels": self.channels,
             "pixdim": list(self.pixdim),
             "spatial_size": list(self.spatial_size),
+            "pixel_size": next((item["pixel_size"] for item in self.dataset.data if "pixel_size" in item), None),
             "single_parts": list(self.single_parts),
             "num_sets": self.num_sets,
             "maps": self.maps,
@@ -282,17 +327,18 @@ class FolderSegmenter:
         check_inside(path, self.dataset_dir)
         before = stamp(path)
         image = self.dataset[index]["image"]
-        source: Any = nib.load(path)
-        frames = source.shape[3] if source.ndim == 4 else 1
-        if len(image) != frames:
-            raise DataError(
-                f"{path}: {len(image)} frames were read, but its shape is {source.shape}. Convert the file."
-            )
+        source = open_source(path, self.dataset.data[index].get("pixel_size"))
+        width = len(self.channels)
+        frames = source.shape[3] if source.ndim == 4 and width == 1 else 1
+        if len(image) != frames * width:
+            expected = f"{width} channels ({', '.join(self.channels)})" if width > 1 else f"{frames} frame(s)"
+            remedy = "Give --pattern a list, one per channel" if width > 1 else "Convert the file"
+            raise DataError(f"{path}: {len(image)} frames or channels were read, not {expected}. {remedy}.")
         arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in ("segmentation", *self.maps)}
         unusual: list[str] = []
         confidence: list[list[float]] = []
         for frame in range(frames):
-            found, notes, promised = self.segment_frame(image[frame : frame + 1])
+            found, notes, promised = self.segment_frame(image[frame * width : (frame + 1) * width])
             confidence.append(promised)
             unusual += [f"frame {frame + 1}: {note}" if frames > 1 else note for note in notes]
             for kind, array in found.items():
@@ -308,8 +354,11 @@ class FolderSegmenter:
         for kind, parts in arrays.items():
             outputs[kind] = output_name(name, "seg" if kind == "segmentation" else kind)
             array = np.stack(parts, axis=3)
-            if source.ndim == 3:
+            if source.ndim == 3 or width > 1:
                 array = array[:, :, :, 0]
+            if outputs[kind].endswith(".png"):
+                write_picture(array[:, :, 0], COLOURS, self.output_dir / outputs[kind])
+                continue
             save_like(source, array, self.output_dir / outputs[kind], f"dcl-monai {kind}")
         return {
             "outputs": outputs,
@@ -323,15 +372,15 @@ class FolderSegmenter:
 
     def segment_frame(self, image: MetaTensor) -> tuple[dict[str, np.ndarray], list[str], list[float]]:
         """
-            Segment one volume.
+        Segment one volume.
 
-            Args:
-                image: preprocessed, (1, H, W, D).
+        Args:
+            image: preprocessed, (C, H, W, D).
 
-            Returns:
-                on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
-        unusual of image and segmentation, see :class:`~dcl_monai.utils.plausibility.Plausibility`; and Dice that the
-        probabilities promise of every class, if the model has bounds.
+        Returns:
+            on the image's own grid: ``segmentation`` (H, W, D), and the maps asked for (H, W, D, m); and what is
+            unusual of image and segmentation, see :class:`~dcl_monai.utils.plausibility.Plausibility`; and Dice that
+            the probabilities promise of every class, if the model has bounds.
         """
         pixels = image.as_tensor()[None].to(self.device)
         mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
@@ -349,7 +398,9 @@ class FolderSegmenter:
 
 
 def output_name(name: str, suffix: str) -> str:
-    """Name of an output: ``a/x.nii.gz`` becomes ``a/x_seg.nii.gz``."""
+    """Name of an output: ``a/x.nii.gz`` becomes ``a/x_seg.nii.gz``, and ``a/x.jpg`` ``a/x_seg.png``."""
+    if is_picture(name):
+        return f"{name[: name.rindex('.')]}_{suffix}{'.png' if suffix == 'seg' else '.nii.gz'}"
     place = name.lower().rindex(".nii")
     return f"{name[:place]}_{suffix}{name[place:]}"
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import nibabel as nib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from dcl_monai.transforms.images import open_source
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
 
@@ -92,7 +92,7 @@ def _draw_page(cases: Sequence[Case], classes: Sequence[str], path: Path, conten
     figure = Figure(figsize=(2.1 * COLUMNS, 2.1 * len(cases) + 0.5), layout="constrained")
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(classes) - 1)]
     for row, case in zip(figure.subplots(len(cases), COLUMNS, squeeze=False), cases, strict=True):
-        (image, spacing), (label, _) = first_frame(case.image), first_frame(case.label)
+        (image, spacing), (label, _) = first_frame(case.image), first_frame(case.label, label=True)
         low, high = np.percentile(image, (1, 99))
         slices = spread_slices(label)
         for axes, k in zip(row, slices, strict=False):
@@ -120,9 +120,9 @@ def _draw_page(cases: Sequence[Case], classes: Sequence[str], path: Path, conten
     )
 
 
-def first_frame(path: Path) -> tuple[np.ndarray, Sequence[float]]:
+def first_frame(path: Path, label: bool = False) -> tuple[np.ndarray, Sequence[float]]:
     """The first volume (H, W, D) of a file, and its voxel size."""
-    image: Any = nib.load(path)
+    image: Any = open_source(path, label=label)
     volume = np.asarray(image.dataobj[..., 0] if image.ndim > 3 else image.dataobj)
     return volume, image.header.get_zooms()
 

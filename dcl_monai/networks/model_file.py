@@ -26,7 +26,10 @@ __all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weig
 
 SETTINGS = "settings_json"
 """Entry of the state dict that holds the settings."""
-SETTING_NAMES = ("classes", "pixdim", "spatial_size", "intensity", "single_parts", "network", "bounds")
+SETTING_NAMES = (
+    *("classes", "channels", "pixdim", "spatial_size", "intensity", "single_parts", "network"),
+    "bounds",
+)
 """All that training writes beside the weights, and ``bounds``, which calibration adds."""
 BOUND_COUNTS = frozenset({"subjects", "images"})
 BOUND_NUMBERS = frozenset(
@@ -60,11 +63,11 @@ def load_model(path: str | Path) -> dict[str, Any]:
             the key ``model``.
 
     Returns:
-        ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``pixdim``, ``spatial_size``, ``intensity``
-        (``clip``, ``mean`` and ``std``, or ``None``; older models have none), ``single_parts`` (the classes of which
-        the largest part alone is kept; may be missing), ``bounds`` (of :func:`~dcl_monai.metrics.calibrate_bounds`; may
-        be missing) and ``network``, the arguments of
-        :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
+        ``model``, the state dict on the CPU, and ``settings``: ``classes``, ``channels`` (older models have none),
+        ``pixdim``, ``spatial_size``, ``intensity`` (``clip``, ``mean`` and ``std``, or ``None``, or a list of these for
+        the channels; older models have none), ``single_parts`` (the classes of which the largest part alone is kept;
+        may be missing), ``bounds`` (of :func:`~dcl_monai.metrics.calibrate_bounds`; may be missing) and ``network``,
+        the arguments of :class:`~dcl_monai.networks.CompNet`. Models of other programs have no settings.
 
     Raises:
         DataError: when the file is missing, damaged, or holds anything but tensors and plain settings.
@@ -194,10 +197,12 @@ def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:
         isinstance(settings, Mapping)
         and set(settings) <= set(SETTING_NAMES)
         and _are_names(settings.get("classes"))
+        and _are_names(settings.get("channels", ["image"]))
         and _are_sizes(settings.get("pixdim"), (int, float))
         and _are_sizes(settings.get("spatial_size"), int)
         and isinstance(settings.get("network"), Mapping)
         and _is_intensity(settings.get("intensity"))
+        and _fit_channels(settings)
         and isinstance(settings.get("single_parts", []), list)
         and all(name in settings["classes"][1:] for name in settings.get("single_parts", []))
         and settings["network"].get("num_classes") == len(settings["classes"])
@@ -233,9 +238,11 @@ def _are_sizes(value: Any, kind: Any) -> bool:
 
 
 def _is_intensity(value: Any) -> bool:
-    """Whether grey values can be scaled by these settings: ``None``, or ``clip``, ``mean`` and ``std``."""
+    """Whether grey values can be scaled by these settings: ``None``, or ``clip``, ``mean`` and ``std``; or a list."""
     if value is None:
         return True
+    if isinstance(value, list):  # one per channel
+        return bool(value) and all(not isinstance(entry, list) and _is_intensity(entry) for entry in value)
     if not isinstance(value, Mapping) or set(value) != {"clip", "mean", "std"}:
         return False
     clip = value["clip"]
@@ -259,6 +266,13 @@ def _are_bounds(value: Any, classes: Sequence[str]) -> bool:
     return sizes <= {BOUND_COUNTS, BOUND_COUNTS | BOUND_NUMBERS} and all(
         isinstance(number, (int, float)) and math.isfinite(number) for number in numbers
     )
+
+
+def _fit_channels(settings: Mapping[str, Any]) -> bool:
+    """Whether names and grey values are those of as many channels as the network takes."""
+    channels = settings["network"].get("image_channels", 1)
+    several = [settings[key] for key in ("channels", "intensity") if isinstance(settings.get(key), list)]
+    return all(len(entry) == channels for entry in several)
 
 
 def _is_harmless(value: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from dcl_monai.check import CaseRecord, FileRecord, find_problems
 from dcl_monai.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
 from dcl_monai.datalist.agreement import Agreement
-from dcl_monai.datalist.items import Datalist, annotations_of
+from dcl_monai.datalist.items import Datalist, annotations_of, channels_of
 from dcl_monai.utils import DataError
 
 __all__ = ["Fingerprint", "take_fingerprint"]
@@ -28,13 +28,13 @@ class Sample:
 
     Args:
         record: its record, as `check` has it.
-        minimum: smallest grey value.
-        foreground: sorted grey values of the voxels that are known not to be background; :data:`SAMPLES` or none.
+        minimum: smallest grey value of every channel.
+        foreground: sorted grey values of the voxels that are known not to be background, (C, :data:`SAMPLES` or 0).
         reach: per axis, how far from the middle of the image in mm the farthest of these voxels lies.
     """
 
     record: FileRecord
-    minimum: float
+    minimum: tuple[float, ...]
     foreground: np.ndarray
     reach: tuple[float, ...]
 
@@ -49,8 +49,9 @@ class Fingerprint:
         shapes: sizes in voxels, (n, 3).
         spacings: voxel sizes in mm, (n, 3).
         reaches: how far from the middle of the image in mm something annotated lies, (n, 3).
-        minima: smallest grey value of every image.
-        foreground: grey values of annotated structures, as many of every image that has any.
+        minima: smallest grey value of every image and channel, (n, C).
+        foreground: grey values of annotated structures, (C, N), as many of every image that has any.
+        channels: names of the channels.
     """
 
     classes: tuple[str, ...]
@@ -59,19 +60,20 @@ class Fingerprint:
     reaches: np.ndarray
     minima: np.ndarray
     foreground: np.ndarray
+    channels: tuple[str, ...] = ("image",)
 
     @property
-    def looks_like_ct(self) -> bool:
-        """Whether every image has values that only CT has."""
-        return bool((self.minima <= AIR).all())
+    def looks_like_ct(self) -> list[bool]:
+        """For every channel, whether every image has values that only CT has."""
+        return [bool((channel <= AIR).all()) for channel in self.minima.T]
 
-    @property
-    def statistics(self) -> dict[str, float]:
-        """Mean, standard deviation and percentiles 0.5 and 99.5 of annotated structures."""
-        low, high = np.percentile(self.foreground, [0.5, 99.5])
+    def statistics(self, channel: int = 0) -> dict[str, float]:
+        """Mean, standard deviation and percentiles 0.5 and 99.5 of annotated structures in a channel."""
+        values = self.foreground[channel]
+        low, high = np.percentile(values, [0.5, 99.5])
         return {
-            "mean": float(self.foreground.mean()),
-            "std": float(self.foreground.std()),
+            "mean": float(values.mean()),
+            "std": float(values.std()),
             "percentile_00_5": float(low),
             "percentile_99_5": float(high),
         }
@@ -109,7 +111,8 @@ def take_fingerprint(datalist: Datalist, workers: int = 1, progress: bool = True
         spacings=np.array([sample.record.spacing for sample in training]),
         reaches=np.array([sample.reach for sample in training]),
         minima=np.array([sample.minimum for sample in training]),
-        foreground=np.concatenate([sample.foreground for sample in training]),
+        foreground=np.concatenate([sample.foreground for sample in training], axis=1),
+        channels=tuple(channels_of(datalist)),
     )
 
 
@@ -126,17 +129,17 @@ def sample_files(job: Job) -> Sample:
     """Read the files of an item, see :func:`~dcl_monai.check.reading.read_files`."""
     record, pixels, drawings = read_arrays(job)
     item, num_classes = job
-    nothing = Sample(record, 0.0, np.zeros(0, np.float32), (0.0,) * len(record.shape))
+    nothing = Sample(record, (0.0,) * len(pixels), np.zeros((len(pixels), 0), np.float32), (0.0,) * len(record.shape))
     if not pixels.size or any(problem.severity == "error" for problem in record.problems):
         return nothing  # it will be refused
     agreement = Agreement(annotations_of(item), num_classes)
     inside = np.array([not agreement(choices) & 1 for choices in drawings.choices])[drawings.codes]
-    minimum = float(pixels.min())
+    minimum = tuple(float(channel.min()) for channel in pixels)
     if not inside.any():
         return Sample(record, minimum, nothing.foreground, nothing.reach)
-    values = np.sort(pixels[0][inside]).astype(np.float32)
+    values = np.sort(pixels[:, inside], axis=1).astype(np.float32)
     # evenly spaced in their order, so that few of them have the percentiles of all
-    chosen = values[np.rint(np.linspace(0, len(values) - 1, SAMPLES)).astype(int)]
+    chosen = values[:, np.rint(np.linspace(0, values.shape[1] - 1, SAMPLES)).astype(int)]
     return Sample(record, minimum, chosen, reach(inside, record.spacing))
 
 

@@ -85,25 +85,25 @@ def counted_bytes(
     network: Mapping[str, Any], patch_size: Sequence[int], batch_size: int, bank_size: int, half: bool
 ) -> int:
     """The same of the tensors alone, see :func:`training_bytes`."""
-    num_classes = network["num_classes"]
+    num_classes, channels = network["num_classes"], network.get("image_channels", 1)
     with torch.device("meta"):
         primnet = CompNet(**network)
         weights = sum(value.nbytes for value in primnet.parameters())
         dualnet = copy.deepcopy(primnet).eval().requires_grad_(False)
     voxels = math.prod(patch_size)
-    bank = num_classes * bank_size * voxels * 5  # float32 images, masks of a byte
+    bank = num_classes * bank_size * voxels * (4 * channels + 1)  # float32 images, masks of a byte
     # weights, their gradients, two states of Adam, DualNet, and on a CPU the best weights so far
     fixed = (5 if half else 6) * weights + bank
     if half:  # of mixed precision the weights have a copy in 16 bits
         primnet, dualnet, fixed = primnet.half(), dualnet.half(), fixed + weights
     meter = PeakMemory()
     with meter, torch.device("meta"):
-        step(primnet, dualnet, make_batch(num_classes, patch_size, batch_size, half))
+        step(primnet, dualnet, make_batch(num_classes, patch_size, batch_size, half, channels))
     gradients = weights // 2 if half else weights  # they are counted in the step, too
     return meter.peak - gradients + fixed
 
 
-def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = False) -> Batch:
+def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = False, channels: int = 1) -> Batch:
     """A batch of :class:`~dcl_monai.data.ConditionalDataset`, empty."""
     dtype = torch.float16 if half else torch.float32
 
@@ -114,14 +114,14 @@ def make_batch(num_classes: int, size: Sequence[int], items: int, half: bool = F
         return torch.ones(items, num_classes, *size, dtype=torch.bool)  # nothing is known: every set is valid
 
     return {
-        "image": images(1),
+        "image": images(channels),
         "label": masks(),
-        "cond_image": images(num_classes),
+        "cond_image": images(num_classes * channels),
         "cond_mask": masks(),
         "cond_known": masks(),
         "dual_class": torch.zeros(items, dtype=torch.int64),
         "dual_apart": torch.ones(items, num_classes, dtype=torch.bool),
-        "dual_image": images(1),
+        "dual_image": images(channels),
         "dual_label": masks(),
     }
 

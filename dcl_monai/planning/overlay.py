@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcl_monai import __version__
+from dcl_monai.transforms import Intensity
 from dcl_monai.utils import DataError
 
 from .fingerprint import Fingerprint
@@ -52,6 +53,7 @@ def make_overlay(plan: Plan, datalist_hash: str) -> dict[str, Any]:
                 "_target_": "dcl_monai.networks.CompNet",
                 **plan.network,
                 "num_classes": "@num_classes",
+                "image_channels": "$len(@channels)",
                 "conditional": "@conditional",
             },
         },
@@ -120,9 +122,10 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
         "  voxel size": f"{_ranges(fingerprint.spacings)} mm, median {_size(median)}",
         "  image size": f"{_ranges(fingerprint.shapes)}, median {_size(np.median(fingerprint.shapes, axis=0))}",
     }
-    if len(fingerprint.foreground):
-        found = {key: f"{value:.4g}" for key, value in fingerprint.statistics.items()}
-        rows["  grey values"] = (
+    several = len(fingerprint.channels) > 1
+    for k, channel in enumerate(fingerprint.channels if fingerprint.foreground.size else ()):
+        found = {key: f"{value:.4g}" for key, value in fingerprint.statistics(k).items()}
+        rows["  grey values" + f", {channel}" * several] = (
             f"mean {found['mean']}, std {found['std']}, 0.5% {found['percentile_00_5']}, "
             f"99.5% {found['percentile_99_5']} where a structure is annotated"
         )
@@ -132,9 +135,9 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
         "grid": f"{_size(plan.spacing[:dims])} mm" + (" in plane, slices as they are" if dims == 2 else ""),
         "median size on it": _size(plan.median_shape),
         "spatial_size": _size(topology.patch_size) + (" of every slice" if dims == 2 else " per patch"),
-        "intensity": "each image to mean 0 and variance 1"
-        if plan.intensity is None
-        else "CT: clipped to {clip}, mean {mean:.4g}, std {std:.4g} of the data set".format(**plan.intensity),
+        "intensity": "; ".join(map(_scaled, plan.intensity))
+        if isinstance(plan.intensity, list)
+        else _scaled(plan.intensity),
         "stages": f"{len(topology.strides)}, features {' '.join(map(str, plan.network['filters']))}",
         "strides": "  ".join(map(_tight, topology.strides)),
         "kernels": "  ".join(map(_tight, topology.kernels)),
@@ -154,6 +157,12 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
         rows["note"] = "coarse axis: random turns stay in the plane of the finer ones"
     width = max(map(len, rows)) + 2
     return f"plan for {name}\n" + "".join(f"{key:<{width}}{value}\n" for key, value in rows.items())
+
+
+def _scaled(intensity: Intensity | None) -> str:
+    if intensity is None:
+        return "each image to mean 0 and variance 1"
+    return "CT: clipped to {clip}, mean {mean:.4g}, std {std:.4g} of the data set".format(**intensity)
 
 
 def _size(numbers: Any) -> str:

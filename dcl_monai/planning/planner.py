@@ -50,7 +50,8 @@ class Plan:
         topology: patch and network.
         batch_size: items per step.
         bank_size: images per class in the conditional bank.
-        intensity: ``None`` (every image gets mean 0 and variance 1), or a mapping with ``clip``, ``mean`` and ``std``.
+        intensity: ``None`` (every image gets mean 0 and variance 1), or a mapping with ``clip``, ``mean`` and ``std``;
+            of several channels a list with one of the two for each, unless all are ``None``.
         memory: bytes that training takes at its peak, as estimated.
         budget: bytes that it may take.
         device: ``"cpu"`` or ``"cuda"``.
@@ -65,7 +66,7 @@ class Plan:
     topology: Topology
     batch_size: int
     bank_size: int
-    intensity: Intensity | None
+    intensity: Intensity | list[Intensity | None] | None
     memory: int
     budget: int
     device: str
@@ -118,7 +119,7 @@ def make_plan(
         memory_gb: memory of the device that trains, in units of 10^9 bytes.
         device: what trains, ``"cpu"`` or ``"cuda"``.
         dims: 2 or 3; default: :func:`planned_dims`.
-        ct: whether grey values are Hounsfield units; default: whether they look like it.
+        ct: whether grey values are Hounsfield units; default: whether those of a channel look like it.
         small: plan for CPUs, see :class:`Plan`.
 
     Raises:
@@ -148,10 +149,11 @@ def make_plan(
             f"of {FEWEST_STAGES} stages. Give finer images, or set `pixdim` and `spatial_size` of the bundle yourself."
         )
     classes, bank, budget = len(fingerprint.classes), BANK_SIZE, int(memory_gb * GB)
+    channels = len(fingerprint.channels)
 
     @cache
     def memory(topology: Topology, batch: int) -> int:
-        arguments = {"num_classes": classes, **network_arguments(topology, small)}
+        arguments = {"num_classes": classes, "image_channels": channels, **network_arguments(topology, small)}
         return training_bytes(arguments, topology.patch_size, batch, bank, device)
 
     if memory(topology, SMALLEST_BATCH) > budget:
@@ -179,7 +181,7 @@ def make_plan(
         topology=topology,
         batch_size=int(batch),
         bank_size=bank,
-        intensity=intensity_of(fingerprint, fingerprint.looks_like_ct if ct is None else ct),
+        intensity=planned_intensity(fingerprint, ct),
         memory=int(least + (batch - SMALLEST_BATCH) * each),
         budget=budget,
         device=device,
@@ -217,13 +219,20 @@ def shrinking(spacing: Sequence[float], topology: Topology, shape: Sequence[floa
     return sizes
 
 
-def intensity_of(fingerprint: Fingerprint, ct: bool) -> Intensity | None:
+def planned_intensity(fingerprint: Fingerprint, ct: bool | None) -> Intensity | list[Intensity | None] | None:
+    """How the intensities of all channels are scaled."""
+    kinds = fingerprint.looks_like_ct if ct is None else [ct] * len(fingerprint.channels)
+    planned = [intensity_of(fingerprint, kind, channel) for channel, kind in enumerate(kinds)]
+    return planned[0] if len(planned) == 1 else planned if any(planned) else None
+
+
+def intensity_of(fingerprint: Fingerprint, ct: bool, channel: int = 0) -> Intensity | None:
     """How intensities are scaled: CT by the numbers of the data set, anything else image by image."""
     if not ct:
         return None
-    if not len(fingerprint.foreground):
+    if not fingerprint.foreground.size:
         raise DataError("no training image shows a structure whose grey values could be taken: use --modality mr.")
-    found = {name: round(value, 4) for name, value in fingerprint.statistics.items()}
+    found = {name: round(value, 4) for name, value in fingerprint.statistics(channel).items()}
     if not found["std"] > 0 or not found["percentile_00_5"] < found["percentile_99_5"]:
         raise DataError(f"all annotated voxels have the value {found['mean']:g}: this is not CT. Use --modality mr.")
     clip = [found["percentile_00_5"], found["percentile_99_5"]]

@@ -41,7 +41,7 @@ def step_seconds(
     dualnet = copy.deepcopy(primnet).eval().requires_grad_(False)
     criterion = DeepSupervision(ConditionalCompatibleLoss(primnet.num_classes, "ce", region_weight=1.0)).to(device)
     with torch.device(device):
-        batch = make_batch(primnet.num_classes, patch_size, batch_size)
+        batch = make_batch(primnet.num_classes, patch_size, batch_size, channels=primnet.image_channels)
 
     def first() -> None:
         logits = primnet(batch["image"], batch["cond_image"], batch["cond_mask"])

@@ -16,6 +16,7 @@ from .dictionary import (
     RestrictToCandidatesd,
     RestrictToCandidatesDict,
 )
+from .images import LoadImagesD, LoadImagesd, LoadImagesDict
 from .intensity import (
     Intensity,
     StandardizeIntensity,
@@ -47,6 +48,9 @@ __all__ = [
     "LoadCandidatesD",
     "LoadCandidatesDict",
     "LoadCandidatesd",
+    "LoadImagesD",
+    "LoadImagesDict",
+    "LoadImagesd",
     "RestrictToCandidates",
     "RestrictToCandidatesD",
     "RestrictToCandidatesDict",

@@ -15,6 +15,8 @@ from monai.utils import optional_import
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import check_size, check_values, is_nifti, open_image
 
+from .images import CHANNEL_FILES, is_picture
+
 __all__ = ["CheckImage", "CheckImageD", "CheckImageDict", "CheckImaged", "check_file"]
 
 itk, has_itk = optional_import("itk")
@@ -35,6 +37,8 @@ def check_file(path: str | Path, pixdim: Sequence[float] = (), dims: Sequence[in
     path = Path(path)
     if is_nifti(path):
         open_image(path, pixdim, dims)
+    elif is_picture(path):  # Pillow looks at the size itself
+        return
     elif path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would never end
         raise DataError(f"{path}: cannot be read (no regular file). Replace the file.")
     elif has_itk and path.is_file():
@@ -99,6 +103,8 @@ class CheckImaged(MapTransform):
         d = dict(data)
         for key in self.key_iterator(d):
             self.check(d[key])
+        for path in d.get(CHANNEL_FILES, ()):
+            self.check(path)
         return d
 
 

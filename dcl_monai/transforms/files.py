@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -12,14 +12,17 @@ import torch
 from monai.data import MetaTensor
 from monai.transforms import LoadImage
 
+from dcl_monai.datalist.items import Item
 from dcl_monai.utils import DataError
 
 from .check import check_file
+from .images import as_volume, is_picture, read_picture
 
 __all__ = [
     "LabelMistake",
     "file_of",
     "geometry_mistakes",
+    "read_channels",
     "read_image",
     "read_label",
     "value_mistakes",
@@ -43,11 +46,33 @@ class LabelMistake(NamedTuple):
     message: str
 
 
+def read_channels(item: Item) -> list[MetaTensor]:
+    """
+    Read the image of an item: its file, and those of its further channels, each (C, H, W, D) on its own grid.
+
+    Raises:
+        DataError: as :func:`read_image`.
+    """
+    pixel_size = item.get("pixel_size")
+    return [read_image(path, pixel_size=pixel_size) for path in (item["image"], *item.get("further_images", ()))]
+
+
 def read_image(
-    path: str, dtype: type = np.float32, remedy: str = "Replace the file or take it off the list."
+    path: str,
+    dtype: type = np.float32,
+    remedy: str = "Replace the file or take it off the list.",
+    pixel_size: Sequence[float] | None = None,
+    label: bool = False,
 ) -> MetaTensor:
     """
-    Read an image file, or a folder with one DICOM series, as (C, H, W[, D]).
+    Read an image file, or a folder with one DICOM series, as (C, H, W, D); a picture is one slice.
+
+    Args:
+        path: the file.
+        dtype: of the values.
+        remedy: what to do if it cannot be read.
+        pixel_size: of a picture, width and height of a pixel in mm.
+        label: whether it is a label map.
 
     Raises:
         DataError: when it cannot be read, or holds no voxels.
@@ -56,7 +81,9 @@ def read_image(
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            loaded: MetaTensor = _reader(dtype)(path)
+            loaded: MetaTensor = (
+                read_picture(path, dtype, pixel_size, label) if is_picture(path) else as_volume(_reader(dtype)(path))
+            )
         if not loaded.numel():
             raise ValueError(f"no voxels, its shape is {tuple(loaded.shape[1:])}")
         if any("more than one DICOM series" in str(warning.message) for warning in caught):
@@ -68,9 +95,9 @@ def read_image(
 
 
 def read_label(path: str, remedy: str = "Replace the file or take it off the list.") -> MetaTensor:
-    """Read a label file as (1, H, W[, D]), see :func:`read_image`."""
+    """Read a label file as (1, H, W, D), see :func:`read_image`."""
     # float32 holds no label value above 2**24, of which some atlases have many
-    return read_image(path, np.float64, remedy)
+    return read_image(path, np.float64, remedy, label=True)
 
 
 @cache
@@ -106,7 +133,7 @@ def geometry_mistakes(name: str, label: torch.Tensor, image: torch.Tensor) -> It
             f"{name}: its shape {tuple(label.shape[1:])} differs from {tuple(image.shape[1:])} of {its_image}. "
             "Resample the label onto the image or correct the pair.",
         )
-    elif isinstance(image, MetaTensor) and isinstance(label, MetaTensor):
+    elif isinstance(image, MetaTensor) and isinstance(label, MetaTensor) and not is_picture(name):
         offset = float((image.affine - label.affine).abs().max())
         if offset > AFFINE_TOLERANCE_MM:
             yield LabelMistake(

@@ -35,7 +35,7 @@ class StandardizeIntensity(Transform):
 
     Args:
         intensity: the grey values of the data set, as for CT; with ``None`` every channel is normalised by its own mean
-            and deviation.
+            and deviation. A list has one of the two for every channel, as for PET and CT.
 
     Examples:
         >>> ct = StandardizeIntensity({"clip": [-100.0, 300.0], "mean": 50.0, "std": 25.0})
@@ -43,9 +43,12 @@ class StandardizeIntensity(Transform):
         [[-6.0, 0.0, 1.0]]
     """
 
-    def __init__(self, intensity: Intensity | None = None) -> None:
+    def __init__(self, intensity: Intensity | Sequence[Intensity | None] | None = None) -> None:
+        self.channels: list[StandardizeIntensity] = []
         self.scale: Transform
-        if intensity is None:
+        if isinstance(intensity, Sequence):
+            self.channels = [StandardizeIntensity(of_channel) for of_channel in intensity]
+        elif intensity is None:
             self.scale = NormalizeIntensity(channel_wise=True)
         else:
             (low, high), mean, std = intensity["clip"], intensity["mean"], intensity["std"]
@@ -56,6 +59,11 @@ class StandardizeIntensity(Transform):
         Args:
             image: grey values, C[HWD].
         """
+        if self.channels:
+            result = image.clone()
+            for k, scale in enumerate(self.channels):
+                result[k : k + 1] = scale(image[k : k + 1])
+            return result
         scaled: torch.Tensor = self.scale(image)
         return scaled
 
@@ -71,7 +79,10 @@ class StandardizeIntensityd(MapTransform):
     """
 
     def __init__(
-        self, keys: KeysCollection, intensity: Intensity | None = None, allow_missing_keys: bool = False
+        self,
+        keys: KeysCollection,
+        intensity: Intensity | Sequence[Intensity | None] | None = None,
+        allow_missing_keys: bool = False,
     ) -> None:
         super().__init__(keys, allow_missing_keys)
         self.standardize = StandardizeIntensity(intensity)

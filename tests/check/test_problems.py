@@ -106,11 +106,11 @@ class TestFiles:
     @pytest.mark.parametrize("key", ["image", "label"])
     def test_several_frames(self, datalist, split, write_nifti, key, problems_of):
         item = datalist[split][0]
-        item[key] = write_nifti("cine.nii.gz", np.ones((*SHAPE, 5), np.uint8))
+        item[key] = write_nifti("cine.nii.gz", np.random.default_rng(0).integers(0, 9, (*SHAPE, 5), np.uint8))
         (found,) = problems_of(datalist, "error")
         assert found.message.startswith(item[key])
         assert "5" in found.message
-        assert {"image": "Pick one", "label": "one label map"}[key] in found.message
+        assert {"image": "pick one", "label": "one label map"}[key] in found.message
 
 
 class TestSeveralMistakes:

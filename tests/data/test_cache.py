@@ -15,7 +15,7 @@ from monai.transforms import Compose, LoadImaged, NormalizeIntensityd, ScaleInte
 from dcl_monai.candidates import candidate_sets
 from dcl_monai.data import ConditionalDataset, SliceDataset, cached_dataset
 from dcl_monai.data.cache import DiskCacheDataset, transforms_key
-from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.transforms import LoadCandidatesd, drawings
 from dcl_monai.utils import DataError
 
 M = 3
@@ -51,13 +51,8 @@ def preprocessing(factor: float = 1.0, **more) -> Compose:
 def counted(monkeypatch) -> list[str]:
     """Files of labels, in the order in which they are read."""
     read: list[str] = []
-    encode = LoadCandidatesd.encode
-
-    def watched(self, annotation, image):
-        read.append(Path(annotation["label"]).name)
-        return encode(self, annotation, image)
-
-    monkeypatch.setattr(LoadCandidatesd, "encode", watched)
+    load = drawings.read_label
+    monkeypatch.setattr(drawings, "read_label", lambda path: read.append(Path(path).name) or load(path))
     return read
 
 

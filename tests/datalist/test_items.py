@@ -12,8 +12,9 @@ def test_keys_are_derived_from_the_types():
     values = {"values", "unlabelled", "annotated", "drawn", "content", "further_labels"}
     forms = {"rater", "overlap", "disagreement", "annotated_slices", "uncertain_border"}
     assert {*SPECIFICATION} == values | forms
-    assert {*RESERVED} == {*SPECIFICATION, "case", "dataset", "split"} - {"annotated", "annotated_slices"}
-    assert {*SPLITS} == Datalist.__annotations__.keys() - {"classes", "unions"}
+    made = {"case", "dataset", "split", "further_images", "pixel_size"}
+    assert {*RESERVED} == {*SPECIFICATION, *made} - {"annotated", "annotated_slices"}
+    assert {*SPLITS} == Datalist.__annotations__.keys() - {"classes", "unions", "channels", "minutes"}
     assert Annotation.__annotations__.keys() < Item.__annotations__.keys()
 
 

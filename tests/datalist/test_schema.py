@@ -140,7 +140,7 @@ class TestForm:
             (lambda d: d["south"].update(training={}), ["`datasets.south.training`: must be a list"]),
             (lambda d: d["south"].update(training=[5]), ["`datasets.south.training[0]`: must hold entries", "got 5"]),
             (lambda d: d["south"].update(training=[{}]), ["`datasets.south.training[0].image` is missing"]),
-            (lambda d: d["south"].update(training=[{"image": ["a"]}]), ["training[0].image`: must be a text"]),
+            (lambda d: d["south"].update(training=[{"image": [5]}]), ["training[0].image[0]`: must be a text"]),
             (lambda d: d["south"]["training"][0].update(annotated=[1.0]), ["training[0].annotated[0]`", "got 1.0"]),
             (lambda d: d["south"]["training"][0].update(annotated=[True]), ["training[0].annotated[0]`", "got True"]),
             (lambda d: d["south"]["training"][0].update(annotated="RV"), ["training[0].annotated`: must be a list"]),

@@ -195,6 +195,8 @@ class TestDamaged:
             {"intensity": {"clip": [-5, 5], "mean": 0.0, "std": 0.0}},
             {"intensity": {"clip": [-5, 5], "mean": float("nan"), "std": 1.0}},
             {"intensity": {"clip": [-5, 5], "mean": "0", "std": 1.0}},
+            {"intensity": [None, None]},
+            {"channels": ["T1", "T2"]},
         ],
     )
     def test_settings(self, conditional_model, change):

@@ -46,15 +46,15 @@ def test_geometry(describe):
     assert found.shapes.tolist() == [list(SHAPE)] * 6  # training images only
     np.testing.assert_allclose(found.spacings, [[1.0, 2.0, 3.0]] * 6)
     assert found.reaches.tolist() == [[4.0, 4.0, 12.0]] * 6  # 2..9 of 12 voxels, 3..6 of 10, 0..8 of 8
-    assert not found.looks_like_ct
+    assert found.looks_like_ct == [False]
 
 
 def test_grey_values_of_all_structures(describe):
     found = take_fingerprint(load_datalist(describe()), progress=False)
-    assert len(found.foreground) == 6 * SAMPLES
-    assert found.statistics["mean"] == pytest.approx(155, abs=1)
-    assert 100 <= found.statistics["percentile_00_5"] < 105
-    assert 205 < found.statistics["percentile_99_5"] <= 210
+    assert found.foreground.shape == (1, 6 * SAMPLES)
+    assert found.statistics()["mean"] == pytest.approx(155, abs=1)
+    assert 100 <= found.statistics()["percentile_00_5"] < 105
+    assert 205 < found.statistics()["percentile_99_5"] <= 210
 
 
 @pytest.mark.parametrize(("shown", "low", "high"), [("RV", 100, 110), ("LV", 200, 210)])
@@ -96,7 +96,6 @@ class TestRefusals:
         with pytest.raises(DataError, match=r"LV.*seen in 1 training subject\(s\).*needs two"):
             take_fingerprint(load_datalist(path), progress=False)
 
-    def test_images_that_are_no_volumes(self, describe):
-        path = describe(shape=(12, 10))
-        with pytest.raises(DataError, match=r"has shape \(12, 10\), but the bundles train on volumes"):
-            take_fingerprint(load_datalist(path), progress=False)
+    def test_flat_images_are_volumes_of_one_slice(self, describe):
+        found = take_fingerprint(load_datalist(describe(shape=(12, 10))), progress=False)
+        assert found.shapes.tolist() == [[12, 10, 1]] * 6

@@ -77,8 +77,8 @@ def test_table():
         np.array([[60, 64, 8], [62, 64, 10]]),
         np.array([[1.5, 1.5, 10.0], [1.5, 1.4, 10.0]]),
         np.zeros((2, 3)),
-        np.zeros(2),
-        np.arange(101.0),
+        np.zeros((2, 1)),
+        np.arange(101.0)[None],
     )
     text = as_table(plan(2, (1.5, 1.5, 10.0), (60, 64, 9), cut=3), fingerprint, "my.yaml")
     for part in (

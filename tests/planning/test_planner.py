@@ -23,8 +23,8 @@ def fingerprint(shape=(40, 48, 40), spacing=(1.0, 1.0, 1.0), images=20, classes=
         "shapes": np.tile(shape, (images, 1)),
         "spacings": np.tile(np.array(spacing, dtype=float), (images, 1)),
         "reaches": np.full((images, 3), 5.0),
-        "minima": np.zeros(images),
-        "foreground": np.linspace(0.0, 1000.0, 1001),
+        "minima": np.zeros((images, 1)),
+        "foreground": np.linspace(0.0, 1000.0, 1001)[None],
     }
     return Fingerprint(**content | more)
 
@@ -128,15 +128,24 @@ class TestIntensity:
         assert intensity_of(fingerprint(), ct=False) is None
 
     def test_ct_by_the_data_set(self):
-        found = make_plan(fingerprint(minima=np.full(20, -1000.0)), 8, "cuda").intensity
+        found = make_plan(fingerprint(minima=np.full((20, 1), -1000.0)), 8, "cuda").intensity
         assert found == {"clip": [5.0, 995.0], "mean": 500.0, "std": pytest.approx(288.96, abs=0.01)}
 
     def test_one_image_without_air(self):
-        minima = np.array([-1000.0] * 19 + [0.0])
-        assert not fingerprint(minima=minima).looks_like_ct
+        minima = np.array([[-1000.0]] * 19 + [[0.0]])
+        assert fingerprint(minima=minima).looks_like_ct == [False]
         assert make_plan(fingerprint(minima=minima), 8, "cuda", ct=True).intensity is not None
 
-    @pytest.mark.parametrize("values", [np.zeros(0), np.full(50, 7.0)])
+    def test_by_channel(self):
+        """PET and CT: one is scaled image by image, the other by its own numbers."""
+        grey = np.stack([np.linspace(0.0, 9.0, 1001), np.linspace(0.0, 1000.0, 1001)])
+        data = fingerprint(minima=np.array([[0.0, -1000.0]] * 20), foreground=grey, channels=("PET", "CT"))
+        first, second = make_plan(data, 8, "cuda").intensity
+        assert first is None
+        assert second["clip"] == [5.0, 995.0]
+        assert make_plan(data, 8, "cuda", ct=False).intensity is None
+
+    @pytest.mark.parametrize("values", [np.zeros((1, 0)), np.full((1, 50), 7.0)])
     def test_nothing_to_go_by(self, values):
         with pytest.raises(DataError, match="--modality mr"):
             intensity_of(fingerprint(foreground=values), ct=True)

@@ -32,7 +32,7 @@ def convert_decathlon(root: str | Path, note: Note = logger.info) -> dict[str, A
         note: called with a sentence about what is left out or assumed.
 
     Raises:
-        DataError: when a file is missing, ``dataset.json`` has another form, or the images have several channels.
+        DataError: when a file is missing, or ``dataset.json`` has another form.
     """
     root = existing_folder(root, "dataset.json, imagesTr and labelsTr")
     path = root / "dataset.json"
@@ -44,12 +44,8 @@ def convert_decathlon(root: str | Path, note: Note = logger.info) -> dict[str, A
     entry = parse_document(document, path).datasets[name]
     if 0 not in (entry.values or {}):
         raise DataError(f'{path}: `labels` has no 0. Add the background\'s name, like "0": "background".')
-    channels = content.get("modality")
-    if isinstance(channels, Mapping) and len(channels) > 1:
-        raise DataError(
-            f"{path}: the images have {len(channels)} channels ({', '.join(map(repr, channels.values()))}), but the "
-            "bundles take images of one. Write one channel of every image as a file of its own, and list these."
-        )
+    modality = content.get("modality")
+    channels = [str(name) for name in modality.values()] if isinstance(modality, Mapping) else []
     listed = {
         split: [item.model_dump(exclude_none=True) for item in getattr(entry, split)]
         for split in SPLITS
@@ -68,6 +64,7 @@ def convert_decathlon(root: str | Path, note: Note = logger.info) -> dict[str, A
     files = {"list": "dataset.json"} if found == listed else found
     return {
         "classes": document["classes"],
+        **({"channels": channels} if len(channels) > 1 else {}),
         "split": [60, 20, 20],
         **{key: document[key] for key in ("unions", "split", "seed") if key in document},
         "datasets": {name: {"folder": str(root), **said, **files}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,26 +60,29 @@ def convert_nnunet(root: str | Path, channel: int | None = None, note: Note = lo
 
     Args:
         root: folder that holds ``dataset.json``.
-        channel: number of the channel that is used; needed where there are several.
+        channel: number of the channel that is used; default: all.
         note: called with a sentence about what is left out or assumed.
 
     Raises:
-        DataError: when a file is missing, ``dataset.json`` has another form, or the channel is not chosen.
+        DataError: when a file is missing, ``dataset.json`` has another form, or there is no such channel.
     """
     root = existing_folder(root, "dataset.json, imagesTr and labelsTr")
     path = root / "dataset.json"
     description = read_description(path, read_dataset_json(root))
     names, unions = name_values(description, path)
     values = names | dict.fromkeys(description.labels.get("ignore", ()), UNLABELLED)
-    channel = choose_channel(description.channel_names, channel, path)
+    channels = choose_channels(description.channel_names, channel, path)
     if description.dataset is None:
-        cases = cases_of_folders(root, description.file_ending, channel)
+        cases = cases_of_folders(root, description.file_ending, channels)
     else:
-        cases = cases_of_entry(description.dataset, channel, path)
+        cases = cases_of_entry(description.dataset, channels, path)
     for case in cases:
-        for key in ("image", "label"):
-            if not os.path.exists(root / case[key]):
-                raise DataError(f"{root}: no file {case[key]!r}, the {key} of case {case['subject']!r}. Add it.")
+        for file in [*case["image"], case["label"]]:
+            if not os.path.exists(root / file):
+                key = "label" if file == case["label"] else "image"
+                raise DataError(f"{root}: no file {file!r}, the {key} of case {case['subject']!r}. Add it.")
+        if len(channels) == 1:
+            case["image"] = case["image"][0]
     tests = cases_in(root / "imagesTs", description.file_ending)
     if tests:
         note(f"{len(tests)} case(s) in imagesTs are left out.")
@@ -90,6 +93,7 @@ def convert_nnunet(root: str | Path, channel: int | None = None, note: Note = lo
     return {
         "classes": list(names.values()),
         "unions": unions,
+        **({"channels": list(description.channel_names.values())} if len(channels) > 1 else {}),
         "split": [60, 20, 20],
         "datasets": {root.name: {"folder": str(root), "values": values, "training": cases}},
     }
@@ -153,21 +157,17 @@ def name_values(description: Description, path: Path) -> tuple[dict[int, str], d
     return {value: names[value] for value in sorted(names)}, unions
 
 
-def choose_channel(channels: Mapping[str, str], channel: int | None, path: Path) -> int:
-    """Return the number of the channel that is used."""
+def choose_channels(channels: Mapping[str, str], channel: int | None, path: Path) -> list[int]:
+    """Return the numbers of the channels that are used."""
     listed = ", ".join(f"{number} {name!r}" for number, name in enumerate(channels.values()))
-    if channel is None and len(channels) > 1:
-        raise DataError(
-            f"{path}: the images have {len(channels)} channels ({listed}), but the bundles take images of one. Choose "
-            "it with --channel N."
-        )
-    channel = channel or 0
+    if channel is None:
+        return list(range(len(channels)))
     if not 0 <= channel < len(channels):
         raise DataError(f"{path}: there is no channel {channel}, only {listed}. Choose one of these with --channel N.")
-    return channel
+    return [channel]
 
 
-def cases_of_folders(root: Path, ending: str, channel: int) -> list[dict[str, str]]:
+def cases_of_folders(root: Path, ending: str, channels: Sequence[int]) -> list[dict[str, Any]]:
     """List the cases of which there is an image or a label."""
     cases = cases_in(root / "imagesTr", ending)
     if not cases:
@@ -175,20 +175,25 @@ def cases_of_folders(root: Path, ending: str, channel: int) -> list[dict[str, st
         raise DataError(f"{root / 'imagesTr'}: no file like {name!r} in it. Add the images or correct `file_ending`.")
     cases |= {name.removesuffix(ending) for name in visible_files(root / "labelsTr") if name.endswith(ending)}
     return [
-        {"image": f"imagesTr/{case}_{channel:04d}{ending}", "label": f"labelsTr/{case}{ending}", "subject": case}
+        {
+            "image": [f"imagesTr/{case}_{channel:04d}{ending}" for channel in channels],
+            "label": f"labelsTr/{case}{ending}",
+            "subject": case,
+        }
         for case in sorted(cases)
     ]
 
 
-def cases_of_entry(dataset: Mapping[str, Case], channel: int, path: Path) -> list[dict[str, str]]:
+def cases_of_entry(dataset: Mapping[str, Case], channels: Sequence[int], path: Path) -> list[dict[str, Any]]:
     """List the cases that the entry ``dataset`` of ``dataset.json`` names."""
     for name, case in dataset.items():
-        if len(case.images) <= channel:
+        if len(case.images) <= max(channels):
             raise DataError(
-                f"{path}: case {name!r} has {len(case.images)} image(s), none of channel {channel}. Add it."
+                f"{path}: case {name!r} has {len(case.images)} image(s), none of channel {max(channels)}. Add it."
             )
     return [
-        {"image": case.images[channel], "label": case.label, "subject": name} for name, case in sorted(dataset.items())
+        {"image": [case.images[channel] for channel in channels], "label": case.label, "subject": name}
+        for name, case in sorted(dataset.items())
     ]
 
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from monai.transforms import Compose, LoadImaged
 
 from dcl_monai.datalist import Item, prediction_name
-from dcl_monai.transforms import LoadCandidatesd
+from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
 from dcl_monai.utils import DataError
 from dcl_monai.visualize.overlays import COLOURS, class_map
 from dcl_monai.visualize.png import as_png
@@ -149,9 +149,7 @@ def case_scores(results: StudyResults, recipe: str) -> dict[Case, float]:
 def draw_case(results: StudyResults, recipes: Sequence[str], case: Case) -> str:
     """Image, truth and predictions of a case, in the slice with most of the structures."""
     item = item_of(tested_on(results, recipes[0], case), case)
-    load = Compose(
-        [LoadImaged("image", ensure_channel_first=True), LoadCandidatesd("label", num_classes=len(results.classes))]
-    )
+    load = Compose([LoadImagesd("image"), LoadCandidatesd("label", num_classes=len(results.classes))])
     loaded = load(dict(item))
     truth = class_map(loaded["label"], len(results.classes))
     k = int((truth > 0).sum((0, 1)).argmax())

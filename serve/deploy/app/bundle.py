@@ -68,12 +68,18 @@ def open_bundle(folder: Path, sha256: str = "") -> Bundle:
         check_archive(model.with_suffix(".pt"))
     try:
         meta = json.loads((folder / "configs" / "metadata.json").read_text(encoding="utf-8"))
-        modality = meta["network_data_format"]["inputs"]["image"]["modality"]
+        image = meta["network_data_format"]["inputs"]["image"]
+        modality, channels = image["modality"], int(image.get("num_channels", 1))
         parser = ConfigParser()
         parser.read_config(str(folder / "configs" / "inference.json"))
         settings = {key: parser.get_parsed_content(key) for key in CONFIGURED}
     except Exception as error:
         raise DataError(f"{folder}: cannot read its configuration ({one_line(error)}). Copy it again.") from error
+    if channels > 1:
+        raise DataError(
+            f"{folder}: its model takes {channels} channels, but this application takes one series or file at a time. "
+            "Run it by its inference.json where dcl-monai is."
+        )
     check_fit(model, state, settings)
     classes, pixdim = list(settings["classes"]), [float(size) for size in settings["pixdim"]]
     return Bundle(folder, str(meta["name"]), str(meta["version"]), modality, classes, pixdim, found)

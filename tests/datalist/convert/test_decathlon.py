@@ -85,9 +85,11 @@ class TestRefusals:
         gone.unlink()
         assert f"lists './{key}sTr/h_3.nii.gz' as {key}, but there is no such file" in refuse("decathlon", tmp_path)
 
-    def test_several_channels(self, tmp_path, add_task, refuse):
+    def test_several_channels(self, tmp_path, add_task):
         add_task(modality={"0": "T2", "1": "ADC"})
-        assert "2 channels ('T2', 'ADC')" in refuse("decathlon", tmp_path)
+        assert convert_decathlon(tmp_path)["channels"] == ["T2", "ADC"]
+        add_task()
+        assert "channels" not in convert_decathlon(tmp_path)
 
     def test_nnunet(self, tmp_path, add_task, refuse):
         add_task(labels={"background": 0, "Anterior": 1}, channel_names={"0": "MRI"})

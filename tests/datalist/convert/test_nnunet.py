@@ -91,9 +91,10 @@ class TestRegions:
 class TestChannels:
     def test_one_is_chosen(self, tmp_path, add_dataset, refuse):
         add_dataset(channels=("T2", "ADC"))
-        message = refuse("nnunet", tmp_path)
-        assert "2 channels (0 'T2', 1 'ADC')" in message
-        assert "--channel N" in message
+        both = convert_nnunet(tmp_path)
+        assert both["channels"] == ["T2", "ADC"]
+        files = ["imagesTr/case_2_0000.nii.gz", "imagesTr/case_2_0001.nii.gz"]
+        assert both["datasets"][tmp_path.name]["training"][2]["image"] == files
         assert "no channel 2" in refuse("nnunet", tmp_path, channel=2)
         assert "no channel -1" in refuse("nnunet", tmp_path, channel=-1)
         for channel in (0, 1):
