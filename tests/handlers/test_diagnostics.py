@@ -102,3 +102,17 @@ def test_conditions_are_shuffled_during_the_run_only():
     with pytest.raises(ZeroDivisionError):
         broken.run([0])
     assert torch.equal(network(image), usual)
+
+
+def test_ratio_is_measured_in_the_precision_of_training(monkeypatch):
+    trainer, _ = run(zero_conditions=False, dual=True)
+    trainer.amp, seen = True, []
+    losses = trainer.losses
+
+    def watched(*args):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return losses(*args)
+
+    monkeypatch.setattr(trainer, "losses", watched)
+    GradientRatio()(trainer)
+    assert seen == [True]
