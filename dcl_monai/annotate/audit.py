@@ -107,7 +107,9 @@ def write_findings(
     write_view(out, "labels to look at again", crossfit.datalist, list(shown.values()), within=False)
     notes = [describe(protocol, classes) for protocol in protocols]
     if crossfit.fast:
-        notes.insert(0, "Of the bundle's own model, which may have learned from these labels, mistakes included (--fast).")
+        notes.insert(
+            0, "Of the bundle's own model, which may have learned from these labels, mistakes included (--fast)."
+        )
     summary = (
         f"{len(rows)} of {len(findings)} drawn structures, most contradicted first. A model may be wrong, too. "
         "The score says by how many spreads a label differs from the others; below 4 it is as good as most."

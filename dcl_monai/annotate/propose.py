@@ -91,7 +91,9 @@ def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path) -> None:
     write_table(out / "next.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "what to draw next", crossfit.datalist, list(shown.values()), within=True)
     summary = f"{len(choices)} structures, best first: expected error x rarity x diversity per minute."
-    notes = [] if not crossfit.fast else ["Of the bundle's own model, which may have seen some of these images (--fast)."]
+    notes = (
+        [] if not crossfit.fast else ["Of the bundle's own model, which may have seen some of these images (--fast)."]
+    )
     write_page(out / "next.html", "What to draw next", summary, rows, out, notes)
 
 
