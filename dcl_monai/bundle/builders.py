@@ -20,7 +20,6 @@ __all__ = [
     "dual_network",
     "parts_evaluator",
     "primal_network",
-    "print_summary",
     "shuffled_evaluator",
 ]
 
@@ -119,13 +118,3 @@ def shuffled_evaluator(
         path = str(Path(output_dir) / f"test_dice_{name}.csv")
         handlers.append(DiceTable(dice.classes, path, f"{name}_dice", dice.unions, title))
     return evaluator.repeated({f"{name}_dice": dice}, handlers)
-
-
-def print_summary(output_dir: str, model_file: str, bundle_root: str) -> None:
-    """Print where a training has left its results, and the command that comes next."""
-    print(f"model, with its conditional bank: {model_file}")
-    print(f"test table, curves.png, overlays.png, history.csv, datalist.json and TensorBoard events: {output_dir}")
-    print(
-        f"next: python -m monai.bundle run --config_file {bundle_root}/configs/inference.json --model_file "
-        f"{model_file} --dataset_dir <folder of NIfTI files> --output_dir <folder>"
-    )

@@ -16,7 +16,7 @@ from monai.bundle import ConfigParser, run
 
 from dcl_monai.utils import DataError
 
-__all__ = ["check_command_line", "check_ids"]
+__all__ = ["check_command_line", "check_ids", "given_config"]
 
 OWN = {name for name in inspect.signature(run).parameters if name != "override"}
 """Options of ``monai.bundle run`` itself."""
@@ -42,9 +42,35 @@ def check_command_line(words: Sequence[str] | None = None) -> None:
     Raises:
         DataError: when an option is no id of the configuration, or a path that MONAI would change.
     """
+    given, files = read_command_line(words)
+    if files:
+        check_ids(given, ConfigParser.load_config_files(files), Path(files[0]).name)
+
+
+def given_config(words: Sequence[str] | None = None) -> dict[str, Any] | None:
+    """
+    The configuration that ``python -m monai.bundle run`` runs, with what the command line changes.
+
+    Args:
+        words: the command line, default: that of this process.
+
+    Returns:
+        the configuration, unresolved; ``None`` for another program.
+    """
+    given, files = read_command_line(words)
+    if not files:
+        return None
+    parser = ConfigParser()
+    parser.read_config(files)
+    parser.update({name: value for name, value in given.items() if name not in {*OWN, *WORKFLOW, *TRACKING}})
+    return dict(parser.get())
+
+
+def read_command_line(words: Sequence[str] | None = None) -> tuple[dict[str, Any], list[str]]:
+    """Options and config files of ``python -m monai.bundle run``; both empty for another program."""
     program, *words = sys.argv if words is None else words
     if Path(program).parts[-3:] != ("monai", "bundle", "__main__.py") or words[:1] not in (["run"], ["run_workflow"]):
-        return
+        return {}, []
     given = options(words[1:])
     check_paths(options(words[1:], read=str))  # fire would take what follows a # for a comment
     if given.get("args_file"):
@@ -53,9 +79,8 @@ def check_command_line(words: Sequence[str] | None = None) -> None:
     if files is None and len(words) > 5 and not words[5].startswith("-"):
         files = DefaultParseValue(words[5])  # run_id, init_id, final_id, meta_file, config_file
     if not files:
-        return
-    names = [str(file) for file in (files if isinstance(files, (list, tuple)) else [files])]
-    check_ids(given, ConfigParser.load_config_files(names), Path(names[0]).name)
+        return given, []
+    return given, [str(file) for file in (files if isinstance(files, (list, tuple)) else [files])]
 
 
 def options(words: Iterable[str], read: Callable[[str], Any] = DefaultParseValue) -> dict[str, Any]:

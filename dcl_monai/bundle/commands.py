@@ -50,9 +50,12 @@ def command_of(verb: str, bundle: str | Path, words: Sequence[str] = (), overlay
     for file in files:
         if not file.is_file():
             raise DataError(f"{folder}: is no bundle, configs/{file.name} is missing. Make one: dcl-monai new.")
+    given = options(words)
+    if verb == "train" and "minutes" in given:
+        refuse_epochs(given)
+        overlays = [*overlays, "minutes.json"]
     files += [find_overlay(name) for name in overlays]
     check_words(words, files)
-    given = options(words)
     model = Path(str(given.get("model_file", folder / "models" / "model.pt")))
     if verb != "train" and not model.is_file():
         raise DataError(f"{model}: no such model. Train one first: dcl-monai train {shlex.quote(str(folder))}")
@@ -72,6 +75,13 @@ def find_overlay(name: str) -> Path:
         if path.is_file():
             return path
     raise DataError(f"--overlay {name}: no such file, here or in {overlay_folder()}.")
+
+
+def refuse_epochs(given: Mapping[str, Any]) -> None:
+    """Refuse epochs beside a time."""
+    for name in ("stage1_epochs", "stage2_epochs", "iterations_per_epoch", "val_interval"):
+        if name in given:
+            raise DataError(f"--{name} {given[name]}: --minutes sets it by the time. Leave one of them out.")
 
 
 def check_words(words: Sequence[str], files: Sequence[Path]) -> None:

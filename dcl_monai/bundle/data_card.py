@@ -115,7 +115,7 @@ Each prints the `python -m monai.bundle` command that it runs.
 
 Subjects, and in how many of them each structure was drawn. Datalist SHA-256 `{digest}`.
 
-| data set | training | {epochs} of {settings.iterations_per_epoch} steps: {steps} steps of {settings.batch_size} |
+| data set | training | validation | test | structures |
 |---|---|---|---|---|
 {table}
 

@@ -21,7 +21,7 @@ class TwoStageLR(LambdaLR):
     Args:
         optimizer: its learning rate is that of stage 1.
         stage1_steps: iterations of stage 1.
-        stage2_steps: iterations of stage 2.
+        stage2_steps: iterations of stage 2; the attribute of that name may be changed while training goes on.
         stage2_lr: learning rate of stage 2.
         warmup_steps: iterations of warm-up.
         cosine: whether the rate falls to zero along a cosine.
@@ -38,6 +38,7 @@ class TwoStageLR(LambdaLR):
     ) -> None:
         cosine = as_bool(cosine)
         stage1_lr = optimizer.param_groups[0]["lr"]
+        self.stage2_steps = stage2_steps
 
         def course(step: int, steps: int) -> float:
             if step < warmup_steps:
@@ -50,6 +51,6 @@ class TwoStageLR(LambdaLR):
         def factor(step: int) -> float:
             if step < stage1_steps:
                 return course(step, stage1_steps)
-            return stage2_lr / stage1_lr * course(step - stage1_steps, stage2_steps)
+            return stage2_lr / stage1_lr * course(step - stage1_steps, self.stage2_steps)
 
         super().__init__(optimizer, factor)

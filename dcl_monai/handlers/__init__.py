@@ -13,6 +13,7 @@ from .partial_dice import PartialMeanDice
 from .parts import SingleParts, largest_parts
 from .served import FreezeStatistics, UpdateServedModel
 from .stages import BestModel, DCLEvents, DualWeightAverage, DualWeightSync, StageSwitch
+from .time_budget import Schedule, TimeBudget
 from .training import (
     AverageBuffers,
     ClipGradients,
@@ -45,6 +46,7 @@ __all__ = [
     "RunCheckpoint",
     "SaveNetwork",
     "SavePredictions",
+    "Schedule",
     "ShuffleConditions",
     "SingleParts",
     "StageSwitch",
@@ -52,6 +54,7 @@ __all__ = [
     "StopOnBreakdown",
     "SurfaceTable",
     "TensorBoard",
+    "TimeBudget",
     "UpdateServedModel",
     "largest_parts",
 ]

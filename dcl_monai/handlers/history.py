@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import ignite.distributed as idist
 import torch
 from ignite.engine import Engine, Events
 
+from dcl_monai.datalist import Datalist
 from dcl_monai.engines import LOSS_TERMS, DCLTrainer
 from dcl_monai.utils.distributed import average
 from dcl_monai.utils.tables import read_table, write_table
 from dcl_monai.visualize import plot_curves
+
+from .time_left import TimeLeft
 
 __all__ = ["History"]
 
@@ -30,15 +34,24 @@ class History:
     Args:
         output_dir: folder of the two files.
         evaluators: evaluators that run during training; their metrics are taken when they ran in the epoch.
+        stage1_epochs: epochs of stage 1: the time left foresees that stage 2 is dearer.
+        datalist: the data; with it, the time left includes the test.
     """
 
-    def __init__(self, output_dir: str, evaluators: list[Engine]) -> None:
+    def __init__(
+        self,
+        output_dir: str,
+        evaluators: list[Engine],
+        stage1_epochs: int | None = None,
+        datalist: Datalist | None = None,
+    ) -> None:
         self.output_dir = Path(output_dir)
         self.evaluators = evaluators
         self.rows: list[dict[str, float]] = []
         self.sums: dict[str, torch.Tensor] = {}
         self.validated: dict[str, float] = {}
         self.started = time.monotonic()
+        self.left = TimeLeft(stage1_epochs, cast(Mapping[str, Sequence[object]], datalist))
 
     def attach(self, engine: DCLTrainer) -> None:
         """
@@ -52,6 +65,8 @@ class History:
         engine.add_event_handler(Events.COMPLETED, self.draw)
         for evaluator in self.evaluators:
             evaluator.add_event_handler(Events.COMPLETED, self.validation)
+        if self.evaluators:
+            self.left.attach(self.evaluators[0])
 
     def resume(self, engine: DCLTrainer) -> None:
         """Take up the table of a run that is resumed, up to the epoch that it continues from."""
@@ -85,7 +100,7 @@ class History:
         self.rows.append(row)
         if idist.get_rank() == 0:
             seconds = time.monotonic() - self.started
-            left = seconds * (engine.state.max_epochs - engine.state.epoch)
+            left = self.left.after(engine.state.epoch, engine.state.max_epochs, seconds)
             logger.info(f"{self.line(row, engine.state.max_epochs)} | {seconds:.0f} s, about {left / 60:.0f} min left")
             self.write()
 

@@ -1,11 +1,14 @@
-"""What a run shows while it is under way: a progress bar, and events for TensorBoard. Rank 0 alone shows anything."""
+"""What a run shows while it is under way: its progress, and events for TensorBoard. Rank 0 alone shows anything."""
 
 from __future__ import annotations
 
+import logging
+import sys
+import time
 from typing import Any
 
 import ignite.distributed as idist
-from ignite.engine import Engine
+from ignite.engine import Engine, Events
 from ignite.handlers import ProgressBar
 from monai.engines import Trainer
 from monai.handlers import TensorBoardStatsHandler
@@ -14,25 +17,48 @@ from dcl_monai.engines import LOSS_TERMS
 
 __all__ = ["Progress", "TensorBoard"]
 
+logger = logging.getLogger(__name__)
+
 
 class Progress:
     """
-    Ignite's progress bar, where the output is a terminal.
+    Ignite's progress bar where the output is a terminal; elsewhere a line of the log now and then.
 
     Args:
         desc: word before the bar.
+        seconds: at least so long from one line to the next.
     """
 
-    def __init__(self, desc: str) -> None:
+    def __init__(self, desc: str, seconds: float = 60.0) -> None:
         self.desc = desc
+        self.seconds = seconds
+        self.shown = 0.0
 
     def attach(self, engine: Engine) -> None:
         """
         Args:
             engine: a trainer or an evaluator.
         """
-        if idist.get_rank() == 0:
-            ProgressBar(desc=self.desc, disable=None).attach(engine)
+        if idist.get_rank() > 0:
+            return
+        if sys.stderr.isatty():
+            ProgressBar(desc=self.desc).attach(engine)
+        else:
+            engine.add_event_handler(Events.STARTED, self.start)
+            engine.add_event_handler(Events.ITERATION_COMPLETED, self.line)
+
+    def start(self, engine: Engine) -> None:
+        """Nothing is shown of what ends soon."""
+        self.shown = time.monotonic()
+
+    def line(self, engine: Engine) -> None:
+        """Say how far the epoch is."""
+        if time.monotonic() - self.shown >= self.seconds:
+            self.shown = time.monotonic()
+            state = engine.state
+            epoch = f" {state.epoch}/{state.max_epochs}" if (state.max_epochs or 1) > 1 else ""
+            length = state.epoch_length or 1
+            logger.info(f"{self.desc}{epoch}: step {(state.iteration - 1) % length + 1} of {length}")
 
 
 class TensorBoard:

@@ -14,9 +14,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from dcl_monai.utils.locks import take_lock
+from dcl_monai.utils.provenance import git_state
 
 from .progress import Display
-from .runs import Run, Step, git_state
+from .runs import Run, Step
 
 __all__ = ["Failure", "run_study"]
 

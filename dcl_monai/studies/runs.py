@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +14,7 @@ from dcl_monai.bundle.resources import bundle_folder, overlay_folder
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.locks import is_locked
+from dcl_monai.utils.provenance import git_state, versions
 from dcl_monai.utils.tables import read_table
 
 from .recipes import RECIPES, Recipe
@@ -43,8 +38,6 @@ RUN_IDS = (
     "resume",
 )
 """Ids that every run sets by itself."""
-
-PACKAGES = ("dcl-monai", "monai", "torch", "pytorch-ignite", "numpy", "scipy")
 
 
 @dataclass(frozen=True)
@@ -306,31 +299,3 @@ def last_line(path: Path) -> dict[str, str]:
     """The last line of a table; empty if there is none."""
     lines = read_table(path)
     return lines[-1] if lines else {}
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide a result."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-
-
-@cache
-def git_state() -> dict[str, str | bool] | None:
-    """Commit of the checkout and whether it was changed; ``None`` where there is no git."""
-
-    def ask(*words: str) -> str:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=str(files("dcl_monai")),
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"LC_ALL": "C"},
-        )
-        return done.stdout.strip()
-
-    try:
-        ask("ls-files", "--error-unmatch", "__init__.py")  # an installed package may lie within some other repository
-        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
-    except (OSError, subprocess.CalledProcessError):
-        return None

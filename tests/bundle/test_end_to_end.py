@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import subprocess
@@ -40,7 +41,15 @@ def test_from_a_file_to_an_exported_model(dims, hospitals, tmp_path):
     short = [word for name, value in SHORT.items() for word in (f"--{name}", value)]
     log = run("monai.bundle", "run", "training", "--config_file", config, *short, cwd=tmp_path)
     assert f"next: python -m monai.bundle run --config_file {bundle}/configs/inference.json" in log
+    assert "verdict: test Dice " in log
     (folder,) = (bundle / "runs").iterdir()
+    record = json.loads((folder / "record.json").read_text())
+    assert record["status"] == "complete"
+    assert record["verdict"] in log
+    assert record["versions"]["torch"]
+    assert len(record["datalist_sha256"]) == 64
+    assert json.loads((folder / "config.json").read_text())["stage1_epochs"] == 1
+    assert "epoch 2/2 stage 2" in (folder / "training.log").read_text()
     assert (folder / "model.pt").read_bytes() == (bundle / "models" / "model.pt").read_bytes()
     with (folder / "test_dice.csv").open() as file:
         assert {row["dataset"] for row in csv.DictReader(file)} == {"north", "south", "east"}
@@ -57,3 +66,29 @@ def test_from_a_file_to_an_exported_model(dims, hospitals, tmp_path):
     model = torch.jit.load(bundle / "models" / "model.ts")
     assert "settings_json" in model.state_dict()
     assert len(list((bundle / "runs").iterdir())) == 1  # nothing but training makes runs
+
+
+@pytest.mark.slow
+def test_two_trainings_at_once_and_a_time(hospitals, tmp_path):
+    """Both are complete, each in its folder; one of them is as long as it was told."""
+    run("dcl_monai", "new", hospitals(2), tmp_path / "hearts", "--size", "small", "--device", "cpu", cwd=tmp_path)
+    (tmp_path / "short.json").write_text(json.dumps({"bank_size": 2, "batch_size": 2, "network_def": NETWORK}))
+    start = [sys.executable, "-W", "ignore", "-m", "dcl_monai", "train", "hearts", "--overlay", "short.json"]
+    lengths = [word for name in SHORT for word in (f"--{name}", SHORT[name])], ["--minutes", "1"]
+    options = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "text": True, "encoding": "utf-8"}
+    both = [subprocess.Popen([*start, *words], stdout=-1, stderr=-2, **options) for words in lengths]
+    printed = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], printed[0][-1500:] + printed[1][-1500:]
+    runs = sorted((tmp_path / "hearts" / "runs").iterdir())
+    records = [json.loads((folder / "record.json").read_text()) for folder in runs]
+    assert [record["status"] for record in records] == ["complete", "complete"]
+    models = [(folder / "model.pt").read_bytes() for folder in runs]
+    assert (tmp_path / "hearts" / "models" / "model.pt").read_bytes() in models
+    (timed,) = [record for record in records if "--minutes" in record["command"]]
+    assert 30 <= timed["seconds"] <= 90
+
+
+NETWORK = {
+    "compnet": {"_target_": "dcl_monai.networks.CompNet", "backbone": "BasicUNet", "num_classes": "@num_classes"}
+}
+NETWORK["compnet"] |= {"conditional": "@conditional", "spatial_dims": 2, "features": [4, 4, 4, 4, 4, 4]}

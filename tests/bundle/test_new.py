@@ -31,6 +31,7 @@ def test_everything_is_there_and_true(made):
     assert len(pred["spatial_shape"]) == dims
     assert metadata["label_classes"] == "east: both; north: A; south: B"
     readme = (folder / "docs" / "README.md").read_text()
+    assert "| data set | training | validation | test | structures |" in readme
     assert "| north | 3 | 1 | 1 | A (5) |" in readme
     assert "| east | 3 | 1 | 1 | both (5) |" in readme
     assert "Apache License" in (folder / "LICENSE").read_text()
@@ -45,7 +46,7 @@ def test_training_is_readable_and_simulates_nothing(made):
     assert len(re.findall(r'"\$', text)) <= 60
     schedule = SCHEDULES["small"]
     config = json.loads(text)
-    assert config["stage1_epochs"], config["iterations_per_epoch"] == (schedule.stage1_epochs, schedule.iterations)
+    assert (config["stage1_epochs"], config["iterations_per_epoch"]) == (schedule.stage1_epochs, schedule.iterations)
 
 
 def test_a_copy_finds_the_data_and_itself_from_anywhere(made, tmp_path, monkeypatch):

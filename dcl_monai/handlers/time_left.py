@@ -1,0 +1,73 @@
+"""How long a training will still take, its dearer second stage and its test included."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from ignite.engine import Engine, Events
+
+__all__ = ["TimeLeft"]
+
+STAGE2 = 2.0
+"""An epoch of stage 2 over one of stage 1, until one was timed: two passes more forward and one more backward."""
+TESTING = 1.5
+"""A test volume over a validation volume: it is brought back to its own grid."""
+
+
+class TimeLeft:
+    """
+    Estimate the time left from the epochs and validations so far.
+
+    Args:
+        stage1_epochs: epochs of stage 1; ``None`` if there is but one stage.
+        volumes: number of items by split; with it, the validation and the test after training are included.
+        clock: gives the time.
+    """
+
+    def __init__(
+        self,
+        stage1_epochs: int | None = None,
+        volumes: Mapping[str, Sequence[object]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stage1_epochs = stage1_epochs
+        self.tested = len((volumes or {}).get("test", ()))
+        self.validated = len((volumes or {}).get("validation", ()))
+        self.clock = clock
+        self.epochs: dict[bool, list[float]] = {False: [], True: []}
+        self.began = self.validation = 0.0
+
+    def attach(self, evaluator: Engine) -> None:
+        """
+        Args:
+            evaluator: the validation.
+        """
+        evaluator.add_event_handler(Events.STARTED, self.start)
+        evaluator.add_event_handler(Events.COMPLETED, self.stop)
+
+    def start(self, engine: Engine) -> None:
+        """A validation begins."""
+        self.began = self.clock()
+
+    def stop(self, engine: Engine) -> None:
+        """A validation ends."""
+        self.validation = self.clock() - self.began
+
+    def after(self, epoch: int, epochs: int, seconds: float) -> float:
+        """
+        Seconds that are left.
+
+        Args:
+            epoch: the epoch that has ended.
+            epochs: epochs in all.
+            seconds: how long it took.
+        """
+        first = epochs if self.stage1_epochs is None else self.stage1_epochs
+        self.epochs[epoch > first].append(seconds)
+        one = float(np.mean(self.epochs[False])) if self.epochs[False] else 0.0
+        two = float(np.mean(self.epochs[True])) if self.epochs[True] else STAGE2 * one
+        training = max(0, first - epoch) * one + min(epochs - epoch, max(0, epochs - first)) * two
+        ending = self.validation * (1 + TESTING * self.tested / self.validated) if self.validated else 0.0
+        return training + ending
