@@ -2,7 +2,7 @@
 
 from .bounds import calibrate_model
 from .complete import complete_datalist, fill_labels
-from .crossfit import CrossFit, fold_subjects
+from .crossfit import CrossFit
 from .predict import Prediction, Predictor
 from .writers import WRITERS, Writer
 
@@ -15,5 +15,4 @@ __all__ = [
     "calibrate_model",
     "complete_datalist",
     "fill_labels",
-    "fold_subjects",
 ]

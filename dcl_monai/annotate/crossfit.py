@@ -10,13 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from dcl_monai.bundle.commands import command_of, find_overlay, run_command
 from dcl_monai.data.cache import item_files
-from dcl_monai.datalist import Datalist, Item, datalist_hash, load_datalist, write_datalist
-from dcl_monai.datalist.items import annotations_of, shown_classes
+from dcl_monai.datalist import Datalist, Item, datalist_hash, fold_subjects, load_datalist, write_datalist
+from dcl_monai.datalist.items import annotations_of
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.inferers.report import file_hash, stamp
 from dcl_monai.utils import DataError
@@ -24,34 +23,11 @@ from dcl_monai.utils.files import write_atomic
 
 from .predict import Prediction, Predictor, load_candidates
 
-__all__ = ["CrossFit", "fold_subjects"]
+__all__ = ["CrossFit"]
 
 logger = logging.getLogger(__name__)
 VALIDATION = 5
 """One in so many of the subjects that a fold trains with chooses its model."""
-
-
-def fold_subjects(items: Sequence[Item], num_classes: int, folds: int, seed: int = 0) -> dict[str, int]:
-    """
-    Divide subjects into folds, so that every data set and every kind of annotation is in all of them alike.
-
-    Args:
-        items: images; those of a subject come into one fold.
-        num_classes: number of classes m.
-        folds: number of folds.
-        seed: of the division.
-
-    Returns:
-        subject -> fold.
-    """
-    kinds: dict[str, set[tuple[str, int]]] = {}
-    for item in items:
-        shown = {(item.get("dataset", ""), j) for j in shown_classes(item, num_classes)}
-        kinds.setdefault(item["subject"], set()).update(shown)
-    subjects = sorted(kinds)
-    order = np.random.default_rng(seed).permutation(len(subjects))
-    mixed = sorted((subjects[place] for place in order), key=lambda subject: sorted(kinds[subject]))
-    return {subject: place % folds for place, subject in enumerate(mixed)}
 
 
 class CrossFit:

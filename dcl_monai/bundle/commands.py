@@ -51,9 +51,11 @@ def command_of(verb: str, bundle: str | Path, words: Sequence[str] = (), overlay
         if not file.is_file():
             raise DataError(f"{folder}: is no bundle, configs/{file.name} is missing. Make one: dcl-monai new.")
     given = options(words)
-    if verb == "train" and "minutes" in given:
-        refuse_epochs(given)
-        overlays = [*overlays, "minutes.json"]
+    if verb == "train":
+        overlays = [*overlays, *own_overlays(given)]
+    elif "fold" in given:
+        words = fold_words(verb, folder, words)
+        given = options(words)
     files += [find_overlay(name) for name in overlays]
     check_words(words, files)
     model = Path(str(given.get("model_file", folder / "models" / "model.pt")))
@@ -75,6 +77,31 @@ def find_overlay(name: str) -> Path:
         if path.is_file():
             return path
     raise DataError(f"--overlay {name}: no such file, here or in {overlay_folder()}.")
+
+
+def own_overlays(given: Mapping[str, Any]) -> list[str]:
+    """Overlays behind ``--minutes`` and ``--fold`` of a training."""
+    if "minutes" in given:
+        refuse_epochs(given)
+    if "fold" in given and "datalist" in given:
+        raise DataError(f"--datalist {given['datalist']}: --fold divides the bundle's own data. Leave one of them out.")
+    return [f"{name}.json" for name in ("fold", "minutes") if name in given]
+
+
+def fold_words(verb: str, folder: Path, words: Sequence[str]) -> list[str]:
+    """Put model files in the place of ``--fold``; ``all`` is the mean of all folds that were trained."""
+    given = options(words)
+    fold = given.pop("fold")
+    names = [f"fold_{fold}.pt"]
+    if fold == "all" and verb == "predict":
+        names = sorted(path.name for path in (folder / "models").glob("fold_*.pt"))
+    if not names or (isinstance(fold, str) and verb != "predict") or "model_file" in given:
+        raise DataError(
+            f"--fold {fold}: there is no such model in {folder / 'models'}. Train it: dcl-monai train --fold 0."
+        )
+    first, *others = (str(folder / "models" / name) for name in names)
+    models = {"model_file": first} | ({"further_models": others} if others else {})
+    return as_words({**models, **given})
 
 
 def refuse_epochs(given: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ partial annotation from full labels; ``convert`` writes the file for the layouts
 
 from .acdc import ACDC_CLASSES, acdc_document, acdc_items
 from .convert import convert_mmwhs, convert_mscmr
+from .folds import choose_fold, fold_subjects
 from .items import Annotation, Datalist, Item
 from .load import datalist_hash, load_datalist, write_datalist
 from .pseudo import prediction_name, pseudo_datalist
@@ -20,9 +21,11 @@ __all__ = [
     "Item",
     "acdc_document",
     "acdc_items",
+    "choose_fold",
     "convert_mmwhs",
     "convert_mscmr",
     "datalist_hash",
+    "fold_subjects",
     "load_datalist",
     "prediction_name",
     "pseudo_datalist",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 import logging
 import os
@@ -164,6 +165,8 @@ class FolderSegmenter:
         contact_sheet: whether to draw all segmentations.
         channels: names of the channels of an image; where there are several, the fourth axis of a file holds them, and
             no frames.
+        further_models: models of other folds; the mean of all probabilities is taken, and their spread is the
+            uncertainty.
     """
 
     def __init__(
@@ -185,12 +188,15 @@ class FolderSegmenter:
         save_uncertainty: bool | str = False,
         contact_sheet: bool | str = True,
         channels: Sequence[str] = ("image",),
+        further_models: Sequence[str] = (),
     ) -> None:
         self.dataset = dataset
         self.dataset_dir = Path(dataset_dir)
         self.output_dir = Path(output_dir)
         self.model_file = model_file
+        self.further_models = list(further_models)
         self.network = network
+        self.networks = [network]
         self.inferer = inferer
         self.postprocessing = postprocessing
         self.classes = list(classes)
@@ -216,11 +222,7 @@ class FolderSegmenter:
         """
         if self.output_dir.resolve() == self.dataset_dir.resolve():
             raise DataError(f"{self.output_dir}: is the folder of the images. Set --output_dir to another one.")
-        content = load_model(self.model_file)
-        load_weights(self.network, content, self.model_file)
-        self.bounds = content["settings"].get("bounds")
-        self.network.eval()
-        self.check_dims()
+        self.load()
         settings = self.settings()
         if self.network.conditional:
             self.plausibility = Plausibility(self.network.bank, self.classes)
@@ -233,6 +235,28 @@ class FolderSegmenter:
             self.segment_all(RunReport(self.output_dir, settings))
         finally:
             os.close(lock)
+
+    def load(self) -> None:
+        """
+        Load all models.
+
+        Raises:
+            DataError: when one cannot be used, or was not trained for the same classes on the same grid.
+        """
+        content = load_model(self.model_file)
+        self.networks = [load_weights(self.network, content, self.model_file).eval()]
+        self.check_dims()
+        # bounds hold for the one model that they were measured for
+        self.bounds = None if self.further_models else content["settings"].get("bounds")
+        for file in self.further_models:
+            other = load_model(file)
+            for name in ("classes", "pixdim", "spatial_size", "intensity"):
+                here, there = content["settings"].get(name), other["settings"].get(name)
+                if here != there:
+                    raise DataError(
+                        f"{file}: has {name} {there}, {self.model_file} has {here}. Average models of one bundle only."
+                    )
+            self.networks.append(load_weights(copy.deepcopy(self.network), other, file).eval())
 
     def segment_all(self, report: RunReport) -> None:
         """Segment all that the report does not have, and draw the contact sheets."""
@@ -288,17 +312,19 @@ class FolderSegmenter:
                 f"--num_sets {self.num_sets}: {self.model_file} has conditions for 1 to {held} set(s). Choose such a "
                 "number, or give it a larger bank (python -m dcl_monai bank)."
             )
-        if "uncertainty" in self.maps and self.num_sets < 2:
+        if "uncertainty" in self.maps and self.num_sets < 2 and not self.further_models:
             raise DataError(
                 "--save_uncertainty needs several conditional sets to differ: add --num_sets 4, for example."
             )
+        others = {file: file_hash(file) for file in self.further_models}
         return {
             "model": {
                 "file": str(self.model_file),
                 "sha256": file_hash(self.model_file),
                 "classes": self.classes,
                 "bank": sizes,
-            },
+            }
+            | ({"further_models": others} if others else {}),
             "dataset_dir": str(self.dataset_dir.resolve()),
             "channels": self.channels,
             "pixdim": list(self.pixdim),
@@ -383,7 +409,7 @@ class FolderSegmenter:
             the probabilities promise of every class, if the model has bounds.
         """
         pixels = image.as_tensor()[None].to(self.device)
-        mean, spread = predict_sets(self.network, self.inferer, pixels, self.num_sets)
+        mean, spread = predict_sets(self.networks, self.inferer, pixels, self.num_sets)
         labels = mean[0].argmax(dim=0).cpu().numpy()
         notes = [] if self.plausibility is None else self.plausibility.notes(pixels[0], labels)
         data = {"image": image, "pred": MetaTensor(mean[0].cpu())}

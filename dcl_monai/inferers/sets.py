@@ -1,8 +1,8 @@
-"""Prediction with several sets of conditions: how much does the answer depend on which ones were shown?"""
+"""Prediction with several sets of conditions, or by several models: how much does the answer depend on them?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -13,32 +13,36 @@ __all__ = ["predict_sets"]
 
 @torch.no_grad()
 def predict_sets(
-    network: DCLNet,
+    networks: DCLNet | Sequence[DCLNet],
     inferer: Callable[[torch.Tensor, DCLNet], torch.Tensor],
     image: torch.Tensor,
     num_sets: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Predict once for every conditional set, the most similar images of the bank first and then those next to them.
+    Predict by every network, and once for every conditional set, the most similar images of the bank first and then
+    those next to them.
 
     Args:
-        network: the network.
+        networks: the network, or those of several folds.
         inferer: runs the network over an image, as MONAI's inferers do.
         image: BC[HWD].
         num_sets: number of sets; at most as many as the bank has images per class.
 
     Returns:
-        mean and standard deviation of the class probabilities over the sets, both Bm[HWD]; the latter is zero for one
-        set.
+        mean and standard deviation of the class probabilities over networks and sets, both Bm[HWD]; the latter is zero
+        for one network with one set.
     """
-    before = network.shift
+    chosen = networks if isinstance(networks, Sequence) else [networks]
     total = squares = torch.zeros((), device=image.device)
-    try:
-        for network.shift in range(num_sets):
-            probabilities = inferer(image, network).double()
-            total = total + probabilities
-            squares = squares + probabilities**2
-    finally:
-        network.shift = before
-    mean = total / num_sets
-    return mean.float(), (squares / num_sets - mean**2).clamp_min(0).sqrt().float()
+    for network in chosen:
+        before = network.shift
+        try:
+            for network.shift in range(num_sets):
+                probabilities = inferer(image, network).double()
+                total = total + probabilities
+                squares = squares + probabilities**2
+        finally:
+            network.shift = before
+    count = num_sets * len(chosen)
+    mean = total / count
+    return mean.float(), (squares / count - mean**2).clamp_min(0).sqrt().float()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import dcl_monai
 from dcl_monai.bundle import commands
+from dcl_monai.bundle.command_line import options
 from dcl_monai.bundle.commands import command_of
 from dcl_monai.bundle.resources import overlay_folder
 from dcl_monai.cli import main
@@ -66,9 +68,32 @@ def test_overlays_of_the_project_by_name(bundle, ran):
     assert ran[0][-1] == "--batch_size=4"
 
 
+def test_time_and_fold_are_overlays(bundle, ran):
+    assert main(["train", str(bundle), "--minutes", "5", "--fold", "2"]) == 0
+    files = json.loads(ran[0][ran[0].index("--config_file") + 1])
+    assert files[1:] == [str(overlay_folder() / "fold.json"), str(overlay_folder() / "minutes.json")]
+    assert ran[0][-4:] == ["--minutes", "5", "--fold", "2"]
+
+
+def test_all_folds_predict_together(bundle, ran):
+    for fold in range(3):
+        (bundle / "models" / f"fold_{fold}.pt").touch()
+    assert main(["predict", str(bundle), "in", "out", "--fold", "all"]) == 0
+    given = options(ran[0])
+    assert given["model_file"] == f"{bundle}/models/fold_0.pt"
+    assert given["further_models"] == [f"{bundle}/models/fold_{fold}.pt" for fold in (1, 2)]
+    assert given["dataset_dir"] == "in"
+    assert main(["predict", str(bundle), "in", "out", "--fold", "2"]) == 0
+    assert options(ran[1])["model_file"] == f"{bundle}/models/fold_2.pt"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["train", "{}", "--minutes", "5", "--stage1_epochs", "3"], "--minutes sets it"),
+        (["predict", "{}", "in", "out", "--fold", "all"], "--fold all: no such model in"),
+        (["predict", "{}", "in", "out", "--fold", "7"], "fold_7.pt: no such model"),
+        (["train", "{}", "--fold", "1", "--datalist", "x.yaml"], "--fold divides the bundle's own data"),
         (["predict", "{}", "in", "out", "--num_set", "4"], "no id 'num_set' (did you mean --num_sets?)"),
         (["predict", "{}", "in", "out", "--save_uncertainy", "true"], "(did you mean --save_uncertainty?)"),
         (["train", "{}", "--stage1_epocs", "3"], "(did you mean --stage1_epochs?)"),
