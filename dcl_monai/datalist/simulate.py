@@ -45,7 +45,8 @@ def simulate_datalist(
             set are divided again (images without a label are left out then); default: as the source has it.
         annotation: what the training images show: ``"partial"``, classes hidden per subject; ``"full"``, everything;
             ``"single"``, everything, but as several partial images; ``"few"``, everything, but in fewer subjects: as
-            many labels as ``"partial"`` shows, rounded up to whole subjects.
+            many labels as ``"partial"`` shows, rounded up to whole subjects; ``"given"``, what they show: nothing is
+            hidden, but validation and test images must be labelled in full.
         per_subject: annotated classes per subject (or per image, for ``"single"``).
         partial_validation: whether classes are hidden in the validation images too, so that no image of training is
             labelled in full.
@@ -80,6 +81,9 @@ def simulate_datalist(
     if split is not None:
         for name, items in divide_anew(datalist, split, split_seed, fold).items():
             datalist[name] = items
+    if annotation == "given":
+        require_full_test(datalist)
+        return datalist
     require_full_labels(datalist["training"], classes)
     if annotation == "partial":
         full, rest = choose_subjects(datalist["training"], full_fraction, seed)
@@ -95,7 +99,7 @@ def simulate_datalist(
         kept = full_fraction or per_subject / len(classes)
         datalist["training"], _ = choose_subjects(datalist["training"], kept, seed)
     elif annotation != "full":
-        raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full', 'single' or 'few'.")
+        raise DataError(f"annotation {annotation!r} is unknown; choose 'partial', 'full', 'single', 'few' or 'given'.")
     if partial_validation:
         require_full_labels(datalist["validation"], classes)
         datalist["validation"] = simulate_partial(datalist["validation"], len(classes), per_subject, seed)
@@ -208,6 +212,24 @@ def require_full_labels(items: Sequence[Item], classes: Sequence[str]) -> None:
                 f"{item['image']}: partial annotation can be simulated of full labels only, but this image lacks "
                 f"{', '.join(lacking) or 'classes that were hidden before'}. Take the image out, or train from "
                 "the list as it is."
+            )
+
+
+def is_partial(datalist: Datalist) -> bool:
+    """Whether some training image is not labelled in full."""
+    number = len(datalist["classes"])
+    return any(len(set(decided_classes(item, number))) < number for item in datalist["training"])
+
+
+def require_full_test(datalist: Datalist) -> None:
+    """Refuse validation and test images without full labels: methods are compared by them."""
+    classes = datalist["classes"]
+    for item in (*datalist["validation"], *datalist["test"]):
+        lacking = [classes[j] for j in sorted(set(range(len(classes))) - set(decided_classes(item, len(classes))))]
+        if lacking:
+            raise DataError(
+                f"{item['image']}: methods are compared on full labels, but this validation or test image lacks "
+                f"{', '.join(lacking)}. Let fully labelled images validate and test (`split:` of their data set)."
             )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from monai.bundle import ConfigParser
 
 from dcl_monai.bundle.resources import overlay_folder
+from dcl_monai.datalist import load_datalist
+from dcl_monai.datalist.simulate import require_full_test
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
@@ -18,6 +20,8 @@ from .settings import StudySettings
 
 __all__ = ["check_ids", "count_subjects"]
 
+LABELS = ("annotation", "full_fraction", "annotated_per_subject", "partial_validation")
+"""Ids of simulated labels."""
 SHARED = ("averaging",)
 """Ids that rows set, too, but that a study may set for all of them: the paper's sum needs long budgets."""
 
@@ -30,6 +34,13 @@ def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
     Raises:
         DataError: when the bundle has no such id, or a row or the study itself sets it.
     """
+    if settings.as_is:
+        for run in runs:
+            labels = [name for name in ids_of(run) if name in LABELS]
+            if labels:
+                raise DataError(
+                    f"{run.recipe}: this row sets {labels[0]}, but labels are used as they are. Leave it out by --only."
+                )
     parser = ConfigParser()
     parser.read_config([settings.bundle_dir / "configs" / "train.json", *settings.overlay_files])
     known = parser.get()
@@ -76,6 +87,9 @@ def count_subjects(run: Run) -> Mapping[str, int]:
     parser.update(dict(step.settings))
     try:
         datalist = parser.get_parsed_content("datalist")
+        if isinstance(datalist, str):  # of a user's own bundle
+            datalist = load_datalist(datalist)
+            require_full_test(datalist)
     except Exception as error:
         mistake = find_user_error(error)
         if mistake is None:

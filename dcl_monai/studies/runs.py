@@ -247,6 +247,8 @@ def training(
         "datalist#source": settings.datalist and as_literal(settings.datalist),
         "split": None if settings.split is None else list(settings.split),
     }
+    if settings.is_own:
+        shared = {"datalist": settings.datalist and as_literal(settings.datalist)}
     return Step(
         name,
         folder,
@@ -258,6 +260,7 @@ def training(
         ),
         {
             **{key: value for key, value in shared.items() if value is not None},
+            **({"annotation": "given", "split": settings.split} if settings.as_is and not settings.is_own else {}),
             "val_interval": settings.val_interval,
             **settings.settings,
             **recipe.settings,

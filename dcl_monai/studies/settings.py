@@ -11,6 +11,8 @@ from typing import Any
 from monai.bundle import ConfigParser
 
 from dcl_monai.bundle.resources import bundle_folder, is_installed, overlay_folder
+from dcl_monai.datalist import load_datalist
+from dcl_monai.datalist.simulate import is_partial
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 
@@ -39,6 +41,8 @@ class StudySettings:
         iterations: iterations per epoch, so that recipes with fewer images do not train less.
         overlays: further config files for all runs, before those of the recipe.
         settings: further ids for all runs.
+        as_is: whether training images keep the labels that they have, since they are partial already or the bundle is
+            one of a user's own data; nothing is simulated then.
     """
 
     bundle: str
@@ -51,6 +55,22 @@ class StudySettings:
     iterations: int = BUDGETS["short"][2]
     overlays: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    as_is: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Steps of a run."""
+        return sum(self.epochs) * self.iterations
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a smoke test, whose numbers say nothing."""
+        return self.steps < FEWEST_STEPS
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the bundle is one of a user's own data (``dcl-monai new``), which knows its split."""
+        return is_own_bundle(self.bundle_dir)
 
     @property
     def division(self) -> tuple[int, int]:
@@ -77,6 +97,9 @@ class StudySettings:
         """Files of the overlays, on this machine."""
         return [overlay_folder() / overlay for overlay in self.overlays]
 
+
+FEWEST_STEPS = 500
+"""Steps of a run below which nothing is interpreted: compatible CE needed 1,200 to come near its final order."""
 
 PLACES = ("dataset_dir", "datalist")
 """Where the data lies may differ from machine to machine; that it is the same data is checked by its hash."""
@@ -172,14 +195,28 @@ def resolve(settings: StudySettings, out: Path) -> StudySettings:
             raise DataError(f"--overlay {overlay}: no such file, here or in configs/.")
         overlays.append(found)
     settings = replace(settings, bundle=bundle, overlays=tuple(overlays))
-    if settings.datalist is not None:
-        if not Path(settings.datalist).is_file():
-            raise DataError(f"--datalist {settings.datalist}: no such file.")
-        return replace(settings, datalist=str(Path(settings.datalist).resolve()))
+    own = bundle_folder() / bundle / "data" / "datalist.json" if settings.is_own else None
+    if settings.datalist is not None or own is not None:
+        source = Path(settings.datalist or str(own))
+        if not source.is_file():
+            raise DataError(f"--datalist {source}: no such file.")
+        if own is not None and (settings.split or settings.split_seed or settings.fold or settings.dataset_dir):
+            raise DataError(
+                f"{bundle}: is a bundle of your own data, which is divided already. Leave out --split, "
+                "--split_seed, --fold and --dataset_dir."
+            )
+        as_is = own is not None or is_partial(load_datalist(source))
+        return replace(settings, datalist=str(source.resolve()), as_is=as_is)
     directory = settings.dataset_dir or synthetic_data(settings.bundle_dir, out)
     if not Path(directory).is_dir():
         raise DataError(f"--dataset_dir {directory}: no such folder.")
     return replace(settings, dataset_dir=str(Path(directory).resolve()))
+
+
+def is_own_bundle(folder: Path) -> bool:
+    """Whether the data of a bundle are a list of its own, and nothing is simulated."""
+    config = json.loads((folder / "configs" / "train.json").read_text(encoding="utf-8"))
+    return isinstance(config.get("datalist"), str)
 
 
 def portable(name: str, home: Path) -> str | None:

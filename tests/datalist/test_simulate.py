@@ -234,7 +234,7 @@ class TestSimulateDatalist:
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
-            ({"annotation": "half"}, r"'half' is unknown; choose 'partial', 'full', 'single' or 'few'"),
+            ({"annotation": "half"}, r"'half' is unknown; choose 'partial', 'full', 'single', 'few' or 'given'"),
             ({"seed": -1}, r"^seed -1: "),
             ({"per_subject": 5}, r"^5 annotated classes"),
             ({"split": (1, 1)}, r"impossible"),

@@ -56,12 +56,15 @@ def made_up_study(tmp_path_factory) -> Callable[..., Path]:
     """
 
     def make(
-        dice: dict[str, Callable[[int, int], float]], seeds: tuple[int, ...] = (0, 1), split_seed: int = 0
+        dice: dict[str, Callable[[int, int], float]],
+        seeds: tuple[int, ...] = (0, 1),
+        split_seed: int = 0,
+        iterations: int = 500,
     ) -> Path:
         folder = tmp_path_factory.mktemp("made_up")
         out, data = folder / "study", folder / "data"
         full_datalist = write_data(data, first=split_seed * PATIENTS // 2)
-        asked = {"dataset_dir": str(data), "epochs": (3, 1), "iterations": 5, "split_seed": split_seed}
+        asked = {"dataset_dir": str(data), "epochs": (3, 1), "iterations": iterations, "split_seed": split_seed}
         settings: StudySettings = open_study(out, asked)
         save_study(out, settings)
         assert settings.task == "acdc"

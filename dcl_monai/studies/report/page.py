@@ -56,6 +56,10 @@ figcaption { font-size: .9rem; color: #444; }
 {% if results.unfinished %}
 <div class="note">Not complete, and so not in any table: {{ results.unfinished|join(", ") }}.</div>
 {% endif %}
+{% if settings.is_short %}
+<div class="note"><b>Too short to interpret</b>: {{ settings.steps }} steps per run. Nothing is tested; the numbers show
+that the runs work, not which row is better. Use --budget short or more.</div>
+{% endif %}
 {% if mixed %}
 <div class="note">Not one recipe: {{ mixed|join(", ") }} changed between these runs, so they should not be
 compared.</div>
@@ -111,7 +115,8 @@ class="n">runs</th>{% for place in table.places %}<th class="n">{{ place }}</th>
 <td>{{ table.label_of(row.row.against) }}</td><td class="n">{{ number(test.difference) }}</td>
 <td class="n">{{ test.patients }}</td><td class="n">{{ "%.2g"|format(test.p) }}</td>
 <td class="n">{{ "%.2g"|format(row.corrected[average]) }}<sup>{{ row.star(average) }}</sup></td>
-{% else %}<td>{{ row.row.against ~ " (no run)" if row.row.against else "" }}</td><td></td><td></td><td></td><td></td>
+{% else %}<td>{{ "" if not row.row.against else "too short" if settings.is_short
+else row.row.against ~ " (no run)" }}</td><td></td><td></td><td></td><td></td>
 {% endif %}
 </tr>
 {% endfor %}

@@ -48,6 +48,10 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
     settings = divisions[0]
     tables = [fill_table(name, study, results, settings.task) for name, study in STUDIES.items()]
     tables = [table for table in tables if len(table.rows) > 1] or [table for table in tables if table.rows]
+    if settings.is_short:
+        for row in (row for table in tables for row in table.rows):
+            row.tests.clear()
+            row.corrected.clear()
     for table in tables:
         write_csv(table, out / "report" / f"{table.name}.csv")
         write_latex(table, out / "report" / f"{table.name}.tex")

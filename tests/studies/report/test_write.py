@@ -215,3 +215,11 @@ def test_divisions_together(made_up_study, tmp_path, capsys):
     found = lines(tmp_path / "report" / "baselines.csv", "unet_p")["average"]
     assert (found["patients"], found["runs"]) == ("12", "3")
     assert not (one / "report.html").exists()
+
+
+def test_a_smoke_test_is_not_interpreted(made_up_study):
+    out = made_up_study({name: DICE[name] for name in ("paper_1", "paper_2")}, iterations=5)
+    text = write_report(out).read_text(encoding="utf-8")
+    assert "Too short to interpret" in text
+    assert "<sup>*</sup>" not in text
+    assert lines(out / "report" / "ladder.csv", "paper_2")["average"]["p"] == ""
