@@ -96,9 +96,7 @@ def fold_words(verb: str, folder: Path, words: Sequence[str]) -> list[str]:
     if fold == "all" and verb == "predict":
         names = sorted(path.name for path in (folder / "models").glob("fold_*.pt"))
     if not names or (isinstance(fold, str) and verb != "predict") or "model_file" in given:
-        raise DataError(
-            f"--fold {fold}: there is no such model in {folder / 'models'}. Train it: dcl-monai train --fold 0."
-        )
+        raise DataError(f"--fold {fold}: no such model in {folder / 'models'}. Train it: dcl-monai train {folder}.")
     first, *others = (str(folder / "models" / name) for name in names)
     models = {"model_file": first} | ({"further_models": others} if others else {})
     return as_words({**models, **given})

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from dcl_monai.annotate import CrossFit, Prediction, fold_subjects
+from dcl_monai.annotate import CrossFit, Prediction
 from dcl_monai.bundle.new import new_bundle
+from dcl_monai.datalist import fold_subjects
 from dcl_monai.utils import DataError
 
 SHORT = {

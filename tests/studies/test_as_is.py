@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from dcl_monai.bundle.new import new_bundle
@@ -41,8 +43,9 @@ def test_labels_stay_as_they_are(partial, tmp_path):
     assert not open_study(tmp_path / "other", {"datalist": str(partial.with_name("full.json"))}).as_is
 
 
-def test_a_bundle_of_ones_own(partial, tmp_path):
-    bundle = new_bundle(partial, tmp_path / "hearts", "small", device="cpu")
+def test_a_bundle_of_ones_own(partial, hospitals, tmp_path):
+    bundle = new_bundle(hospitals(2), tmp_path / "hearts", "small", device="cpu")
+    shutil.copyfile(partial, bundle / "data" / "datalist.json")
     settings = open_study(tmp_path / "study", {"bundle": str(bundle)})
     run = make_run(tmp_path / "study", settings, "compatible_ce", 0)
     assert "split" not in run.steps[0].settings or run.steps[0].settings["split"] is None
