@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from dcl_monai.candidates import annotated_classes
 from dcl_monai.datalist.agreement import Agreement
+from dcl_monai.datalist.dicom import is_dicom_file
 from dcl_monai.datalist.items import Annotation, Datalist, Item, Split, annotations_of
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms.drawings import SWAPPED, Drawings, contradiction, read_drawings
@@ -34,7 +35,7 @@ __all__ = ["inspect_datalist", "inspect_item", "read_files"]
 
 WORTHWHILE = 12.0
 """Seconds of work left for which other processes are started: each takes six to import what it needs."""
-READ_BY = ("values", "unlabelled", "rater", "annotated_slices", "uncertain_border")
+READ_BY = ("values", "unlabelled", "region", "rater", "annotated_slices", "uncertain_border")
 """Entries of an annotation that decide what its file holds; the others say what of it counts."""
 CHUNK = 8
 """Images that a process is given at a time."""
@@ -261,6 +262,8 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
 
 def _unreadable(paths: Iterable[str]) -> Iterator[Problem]:
     for path in paths:
+        if is_dicom_file(path):  # its regions are on the image, which cannot be read
+            continue
         try:
             read_label(path)
         except DataError as error:

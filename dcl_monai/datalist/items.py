@@ -62,6 +62,8 @@ class Annotation(TypedDict, total=False):
     """Slices that the rater looked at: those in which something is drawn, or their numbers from 1 on."""
     uncertain_border: float
     """Distance in mm to what is drawn otherwise, within which a voxel may be that, too."""
+    region: str
+    """Of an RTSTRUCT or SEG: the name of the region that is meant, as the file has it."""
     content: str
     """Digest of the strokes in a file of simulated scribbles, so that the hash of the datalist covers them."""
 

@@ -8,6 +8,7 @@ from typing import Literal, cast
 from dcl_monai.candidates import from_bits
 from dcl_monai.utils import DataError
 
+from .dicom import label_file, region_names
 from .forms import entry_for, refuse_unused
 from .items import Annotation, ListedItem, UndividedItem, annotation_table
 from .schema import UNLABELLED, unknown_name
@@ -159,8 +160,17 @@ class LabelMeaning:
     def _annotated(self, item: ListedItem, pattern: str | None) -> UndividedItem:
         own = item.get("annotated")
         result = cast(UndividedItem, {key: value for key, value in item.items() if key not in ("annotated", "masks")})
-        if item.get("masks"):
-            first, *further = self.mask_annotations(item["masks"])
+        regions = label_file(item["label"]) if "label" in item else None
+        masks = self.mask_annotations(item["masks"]) if item.get("masks") else None
+        if regions is not None:
+            if own is not None or pattern is not None:
+                raise DataError(f"{regions}: its regions say what is annotated. Leave `annotated` out.")
+            result.pop("label")
+            masks = self.region_annotations(regions)
+        if masks is not None and not masks:
+            return result
+        if masks is not None:
+            first, *further = masks
             result.update(first)  # type: ignore[typeddict-item]
             if further:
                 result["further_labels"] = further
@@ -192,28 +202,39 @@ class LabelMeaning:
             result["unlabelled"] = self.unlabelled
         return result
 
-    def mask_annotations(self, masks: Mapping[str, str]) -> list[Annotation]:
+    def region_annotations(self, path: str) -> list[Annotation]:
+        """What the regions of an RTSTRUCT or SEG say; those that ``names`` calls unlabelled say nothing."""
+        names = [name for name in region_names(path) if self.aliases.get(name) != UNLABELLED]
+        found = self.mask_annotations(dict.fromkeys(names, path), f"{path}, of {self.where}")
+        return [{**annotation, "region": name} for annotation, name in zip(found, names, strict=True)]
+
+    def mask_annotations(self, masks: Mapping[str, str], place: str = "") -> list[Annotation]:
         """
         What the masks of an image say: inside is the structure, outside everything else.
+
+        Args:
+            masks: name of a structure -> its file.
+            place: where they are named, for messages.
 
         Raises:
             DataError: when a name is unknown, or two masks are of one structure.
         """
+        place = place or f"{self.where}, `masks`"
         known = [*self.classes, *self.unions, *self.aliases]
         unknown = [name for name in masks if name not in known]
         if unknown:
             told = "; ".join(unknown_name(name, known[: len(self.classes) + len(self.unions)]) for name in unknown)
-            raise DataError(f"{self.where}, `masks`: {told}. Say in `names` what a name stands for, or take it out.")
+            raise DataError(f"{place}: {told}. Say in `names` what a name stands for, or take it out.")
         result: list[Annotation] = []
         seen: dict[tuple[int, ...], str] = {}
         for name, path in masks.items():
             if self.aliases.get(name) == UNLABELLED:
-                raise DataError(f"{self.where}, `masks`: {name!r} is {UNLABELLED}. Leave the mask out.")
+                raise DataError(f"{place}: {name!r} is {UNLABELLED}. Leave the mask out.")
             members = self.members([name], "`masks`")
             other = seen.setdefault(tuple(members), name)
             if other != name:
                 raise DataError(
-                    f"{self.where}, `masks`: {other!r} and {name!r} are both {self.names(members)}. Merge the masks, "
+                    f"{place}: {other!r} and {name!r} are both {self.names(members)}. Merge the masks, "
                     "or make two classes of them and a union."
                 )
             outside = [j for j in range(len(self.classes)) if j not in members]

@@ -18,6 +18,7 @@ from dcl_monai.datalist.agreement import Agreement, Choice, Drawing
 from dcl_monai.datalist.items import Annotation, annotation_table
 from dcl_monai.utils import DataError
 
+from .dicom import read_region
 from .files import LabelMistake, file_of, geometry_mistakes, read_label, value_mistakes
 
 __all__ = ["Drawings", "contradiction", "read_drawings", "slice_axis"]
@@ -144,7 +145,7 @@ def contradiction(
 
 def _overlapping(agreement: Agreement, rater: int, choice: Choice) -> tuple[str, str]:
     """Two masks of a rater that cannot both be right."""
-    names = [annotation["label"] for annotation in agreement.raters[rater]]
+    names = [", ".join(str(a[key]) for key in ("label", "region") if key in a) for a in agreement.raters[rater]]
     for drawing in choice:
         for (one, first), (other, second) in combinations(enumerate(agreement.said(rater, drawing)), 2):
             if not first & second:
@@ -158,7 +159,8 @@ def _read(
     """Read one file: for every voxel the place of its value, and the values."""
     name, nothing = annotation["label"], np.zeros(0, np.uint8)
     try:
-        label = read_label(name)
+        region = annotation.get("region")
+        label = read_label(name) if region is None else read_region(name, region, image, file_of(image, ""))
     except DataError as error:
         return nothing, [], [LabelMistake("File cannot be read", str(error))]
     mistakes = list(geometry_mistakes(name, label, image))

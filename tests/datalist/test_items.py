@@ -9,7 +9,7 @@ from dcl_monai.datalist.splits import SPLITS
 
 
 def test_keys_are_derived_from_the_types():
-    values = {"values", "unlabelled", "annotated", "drawn", "content", "further_labels"}
+    values = {"values", "unlabelled", "annotated", "drawn", "content", "region", "further_labels"}
     forms = {"rater", "overlap", "disagreement", "annotated_slices", "uncertain_border"}
     assert {*SPECIFICATION} == values | forms
     made = {"case", "dataset", "split", "further_images", "pixel_size"}
