@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -123,12 +124,17 @@ class Predictor:
 
 def load_candidates(item: Item, classes: Sequence[str]) -> MetaTensor:
     """What is known of an image on its own grid: boolean candidate sets (m, H, W, D), with the image's geometry."""
-    load = Compose(
+    data = _loader(tuple(classes))(dict(item))
+    label = data["label"]
+    return MetaTensor(expand(label[0].as_tensor(), candidate_sets(label), len(classes)), affine=data["image"].affine)
+
+
+@cache
+def _loader(classes: tuple[str, ...]) -> Compose:
+    """Made once: MONAI's reader says at every start which decoders it lacks."""
+    return Compose(
         [
             LoadImagesd(keys="image"),
             LoadCandidatesd(keys="label", num_classes=len(classes), classes=classes),
         ]
     )
-    data = load(dict(item))
-    label = data["label"]
-    return MetaTensor(expand(label[0].as_tensor(), candidate_sets(label), len(classes)), affine=data["image"].affine)
