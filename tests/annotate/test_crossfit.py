@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 from collections import Counter
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 import torch
 
 from dcl_monai.annotate import CrossFit, Prediction
+from dcl_monai.bundle.commands import evaluate, predict
 from dcl_monai.bundle.new import new_bundle
+from dcl_monai.cli import main
 from dcl_monai.datalist import fold_subjects
 from dcl_monai.utils import DataError
 
@@ -58,19 +62,21 @@ def test_outside_of_the_field_of_view_a_union_is_shared():
 
 
 @pytest.mark.slow
-def test_no_model_saw_the_subject(hospitals, tmp_path):
+def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys):
     source = hospitals(2)
     bundle = new_bundle(source, tmp_path / "own", "small", device="cpu")
-    words = [word for name, value in SHORT.items() for word in (f"--{name}", value)]
-    crossfit = CrossFit(source, bundle, 2, words=words, overlays=PLAIN)
-    crossfit.train()
-    trained = crossfit.model_file(0).stat().st_mtime_ns
-    again = CrossFit(source, bundle, 2, words=words, overlays=PLAIN)
-    again.train()
-    assert again.model_file(0).stat().st_mtime_ns == trained
-    assert CrossFit(source, bundle, 3, words=words, overlays=PLAIN).key != crossfit.key
+    short = [word for name, value in SHORT.items() for word in (f"--{name}", value)]
+    how = ["--bundle", str(bundle), "--folds", "2"]
+    training = ["--training", *short, "--overlay", *PLAIN]
+    assert main(["complete", str(source), *how, "--out", str(tmp_path / "full"), "--format", "masks", *training]) == 0
+    assert (tmp_path / "full" / "north_p0_image" / "B.nii.gz").is_file()
+
+    # no model saw the subject, and they are trained once
+    crossfit = CrossFit(source, bundle, 2, words=short, overlays=PLAIN)
+    times = [crossfit.model_file(fold).stat().st_mtime_ns for fold in range(2)]
+    assert CrossFit(source, bundle, 3, words=short, overlays=PLAIN).key != crossfit.key
     for image in crossfit.items[::6]:
-        prediction = again.predict(image)
+        prediction = crossfit.predict(image)
         (model,) = prediction.models
         listed = json.loads((crossfit.cache / model.split("/")[-2] / "datalist.json").read_text())
         seen = {entry["subject"] for split in ("training", "validation", "test") for entry in listed[split]}
@@ -80,6 +86,20 @@ def test_no_model_saw_the_subject(hospitals, tmp_path):
         assert not within[~prediction.candidates].any()
         np.testing.assert_allclose(within.sum(0), 1, atol=1e-5)
         assert (within.argmax(0) == prediction.candidates.int().argmax(0))[prediction.drawn].all()
+
+    model = bundle / "models" / "model.pt"
+    shutil.copyfile(crossfit.model_file(0), model)
+    assert main(["bounds", str(source), *how, "--level", "0.8", *training]) == 0
+    assert "B: Dice at least confidence - " in capsys.readouterr().out
+    assert [crossfit.model_file(fold).stat().st_mtime_ns for fold in range(2)] == times
+    predict(bundle, source.parent / "north" / "p0", tmp_path / "out")
+    entry = json.loads((tmp_path / "out" / "report.json").read_text())["files"]["image.nii.gz"]
+    assert set(entry["bounds"]) == {"A", "B"}
+    low, high = entry["bounds"]["A"][0]["volume_ml"]
+    assert low <= entry["volumes_ml"]["A"][0] <= high
+    evaluate(bundle)
+    with (bundle / "evaluation" / "test_bounds.csv").open() as file:
+        assert {row["structure"] for row in csv.DictReader(file)} == {"A", "B"}
 
 
 def test_mistakes_end_in_one_line(hospitals, tmp_path):
