@@ -125,7 +125,7 @@ class CrossFit:
         Train the models that are missing.
 
         Raises:
-            DataError: when a training fails; its output says why.
+            DataError: when a training fails, whose output says why; or the model has other classes.
         """
         if self.fast:
             if not self.is_trained(0):
@@ -148,6 +148,7 @@ class CrossFit:
                     "says why. The same command goes on from there."
                 )
             write_atomic(self._mark(fold), json.dumps({"sha256": file_hash(self.model_file(fold))}))
+        self.predictor(0)  # a model of other classes is refused before anything is written
 
     def training_list(self, fold: int) -> Datalist:
         """What the model of a fold is trained on: all annotated subjects but those of the fold."""
