@@ -386,7 +386,9 @@ EXPECTED = {
 
 def describe_mistake(error: ValidationError) -> str:
     """The first mistake that pydantic found, in words of the file."""
-    first = error.errors()[0]
+    first, *others = error.errors()
+    if others and first["type"] == "string_type" and isinstance(first["input"], list):
+        first = others[0]  # of "a text or a list of texts" the list was meant
     kind, found = first["type"], first["input"]
     place = _place(first["loc"])
     if kind == "extra_forbidden":

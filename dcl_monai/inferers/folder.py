@@ -70,7 +70,7 @@ def find_images(
     Args:
         folder: the folder.
         pattern: which files, relative to the folder; ``**`` stands for any number of folders. Or a list of patterns,
-            one per channel, as in a datalist: ``["{case}_t1.nii.gz", "{case}_t2.nii.gz"]``.
+            one per channel, as in a datalist: ``["{subject}_t1.nii.gz", "{subject}_t2.nii.gz"]``.
         exclude: patterns of file names that are no images, such as earlier outputs. Files that are labels by their
             names or folders (:func:`is_label`) are left out, too, unless there is no pattern at all.
         pixel_size: of pictures, mm per pixel, or width and height; default: as their files say, or 1 mm.
@@ -125,7 +125,9 @@ def channel_files(root: Path, patterns: Sequence[str]) -> list[dict[str, Any]]:
             raise DataError(f"{missing[0]}: no such file, though {root / name} should have this channel. Add it.")
         items.append({"image": str(root / name), "further_images": [str(path) for path in further]})
     if not items:
-        raise DataError(f"{root}: no image fits --pattern {patterns[0]!r}. Give a pattern like '{{case}}_t1.nii.gz'.")
+        raise DataError(
+            f"{root}: no image fits --pattern {patterns[0]!r}. Give a pattern like '{{subject}}_t1.nii.gz'."
+        )
     return items
 
 

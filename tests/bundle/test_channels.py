@@ -110,7 +110,7 @@ def test_two_channels_beat_either_alone(discs, tmp_path):
     parser = ConfigParser()
     parser.read_config(str(bundle / "configs" / "inference.json"))
     more = {"bundle_root": str(bundle), "dataset_dir": str(discs), "output_dir": str(tmp_path / "out")}
-    parser.update(more | {"pattern": ["{case}_t1.nii.gz", "{case}_t2.nii.gz"]})
+    parser.update(more | {"pattern": ["{subject}_t1.nii.gz", "{subject}_t2.nii.gz"]})
     parser.get_parsed_content("run")
     found = nib.load(tmp_path / "out" / "s0_t1_seg.nii.gz")
     assert found.shape == (SIZE, SIZE, 3)
@@ -119,11 +119,11 @@ def test_two_channels_beat_either_alone(discs, tmp_path):
 
 
 def test_files_of_channels(discs, tmp_path):
-    items = find_images(discs, ["{case}_t1.nii.gz", "{case}_t2.nii.gz"])
+    items = find_images(discs, ["{subject}_t1.nii.gz", "{subject}_t2.nii.gz"])
     assert len(items) == SUBJECTS
     assert items[3] == {"image": str(discs / "s3_t1.nii.gz"), "further_images": [str(discs / "s3_t2.nii.gz")]}
     with pytest.raises(DataError, match=r"s0_t3.nii.gz: no such file"):
-        find_images(discs, ["{case}_t1.nii.gz", "{case}_t3.nii.gz"])
+        find_images(discs, ["{subject}_t1.nii.gz", "{subject}_t3.nii.gz"])
 
 
 def test_pictures_of_a_folder(tmp_path):

@@ -18,7 +18,7 @@ def last_steps(bundle: str, config: str, path: str, intensity: dict | None) -> C
     parser = ConfigParser()
     parser.read_config(ROOT / "bundles" / bundle / "configs" / config)
     steps = parser[path]["transforms"]
-    number = 2 if config == "inference.json" else 1
+    number = 3 if config == "inference.json" else 1
     assert ["Intensity" in step["_target_"] for step in steps] == [False] * (len(steps) - number) + [True] * number
     parser[path] = {"_target_": "Compose", "transforms": steps[-number:]}
     parser["intensity"] = intensity

@@ -152,7 +152,9 @@ def test_header_without_voxel_size(datalist, tmp_path, problems_of):
         item[key] = str(tmp_path / f"odd_{key}.nii")
         nib.save(image, item[key])
     found = problems_of(datalist, "error")[0]
-    assert found.message.startswith(f"{item['image']}: its header gives a voxel size of 0 x 1 x 1 mm")
+    assert found.message.startswith(
+        f"{item['image']}: its header has the affine 0 0 0 0, 0 1 0 0, 0 0 1 0, which is no"
+    )
 
 
 class TestSplits:

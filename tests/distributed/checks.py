@@ -90,6 +90,7 @@ def parse(row: int, norm: str = "instance") -> ConfigParser:
     parser.update(
         {
             "num_classes": CLASSES,
+            "channels": ["image"],
             "network_def#compnet#features": FEATURES,
             "network_def#compnet#norm": norm,
             "network_def#compnet#zero_conditions": False,  # conditions that are ignored give no dual gradient

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from threading import Thread
 from urllib.request import urlopen
@@ -157,7 +158,9 @@ def test_folders_that_show_nothing(tmp_path, content):
 @pytest.mark.slow
 def test_the_command_ends_with_ctrl_c(hearts):
     command = [sys.executable, "-m", "dcl_monai", "view", str(hearts), "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # a suite that runs in the background of a shell would hand down that Ctrl-C is ignored
+    restore = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=restore)
     line = process.stdout.readline()
     assert line.startswith("3 image(s) to see at http://127.0.0.1:")
     assert b"page.js" in urlopen(line.split()[-1]).read()
