@@ -35,14 +35,8 @@ OFFSET = 0.05
 
 class Measured(NamedTuple):
     """
-    A structure of a calibration image, where it was drawn.
-
-    Args:
-        subject: who it is.
-        confidence: Dice that the probabilities promise.
-        dice: true Dice.
-        predicted_ml: volume of the prediction.
-        true_ml: volume of what was drawn.
+    A structure of a calibration image, where it was drawn: who it is, the Dice that the probabilities promise, the true
+    Dice, and the volumes of the prediction and of what was drawn.
     """
 
     subject: Hashable

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from monai.bundle import ConfigParser
@@ -55,6 +57,8 @@ def test_a_copy_finds_the_data_and_itself_from_anywhere(made, tmp_path, monkeypa
     shutil.copytree(made[2], copy)
     shutil.copytree(made[2], elsewhere)
     monkeypatch.chdir(elsewhere)
+    # workflows of earlier tests in this process have left their bundles on Python's path
+    monkeypatch.setattr("sys.path", [p for p in sys.path if not (Path(p) / "configs" / "metadata.json").is_file()])
     monkeypatch.setattr("sys.argv", ["monai.bundle", "ckpt_export", "--config_file", f"{copy}/configs/train.json"])
     parser = ConfigParser()
     parser.read_config(str(copy / "configs" / "train.json"))
