@@ -100,12 +100,10 @@ class CompNet(nn.Module):
         routes = num_classes if conditional and routing else 0
         # without routes there is nothing to learn: DistributedDataParallel would wait for its gradient
         self.routing = nn.Parameter(torch.full((routes,), 2.0), requires_grad=routes > 0)
-        # What the plain network looks like: the layers whose shapes differ are those that see conditions or extras.
-        with torch.device("meta"):
-            plain = build(False)
-        self._plain_shapes = {name: list(value.shape) for name, value in plain.state_dict().items()}
         if conditional and zero_conditions:
-            self._zero_conditions()
+            with torch.device("meta"):
+                plain = build(False)
+            self._zero_conditions(plain)
 
     def forward(
         self, image: torch.Tensor, cond_image: torch.Tensor | None = None, cond_mask: torch.Tensor | None = None
@@ -157,59 +155,14 @@ class CompNet(nn.Module):
         """
         return cls(**(settings or default))
 
-    def load_unconditional(self, state: dict[str, torch.Tensor]) -> None:
-        """
-        Start a conditional network from the weights of an unconditional one, with the same class probabilities.
-
-        Conditions get zero weights, and both outputs of a class get its weights.
-
-        Args:
-            state: ``state_dict()`` of a CompNet with ``conditional=False`` and the same backbone.
-
-        Raises:
-            ValueError: when the weights do not belong to the unconditional form of this network.
-        """
-        prefix = "backbone."
-        plain = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-        if {name: list(value.shape) for name, value in plain.items()} != self._plain_shapes:
-            raise ValueError("these are not the weights of the unconditional form of this network.")
-        own = self.backbone.state_dict()
-        for name, value in plain.items():
-            for axis, extra in self._grown(name, own[name]):
-                if extra == self.num_classes:  # the last m entries are classes, now intersections and extras
-                    classes = value.narrow(axis, value.shape[axis] - extra, extra)
-                    if axis == self._input_axis(name, value):
-                        value = torch.cat([value.narrow(axis, 0, value.shape[axis] - extra), classes / 2], dim=axis)
-                        classes = classes / 2
-                else:
-                    shape = list(value.shape)
-                    shape[axis] = extra
-                    classes = value.new_zeros(shape)
-                value = torch.cat([value, classes], dim=axis)
-            own[name] = value
-        self.backbone.load_state_dict(own)
-
-    def _grown(self, name: str, value: torch.Tensor) -> list[tuple[int, int]]:
-        """Axes along which a weight is larger than the plain network's, and by how much."""
-        plain = self._plain_shapes[name]
-        return [
-            (axis, size - old) for axis, (size, old) in enumerate(zip(value.shape, plain, strict=True)) if size > old
-        ]
-
-    def _input_axis(self, name: str, value: torch.Tensor) -> int | None:
-        """The axis of a weight that belongs to the layer's input channels, if it has one."""
-        layer = self.backbone.get_submodule(name.rpartition(".")[0])
-        if value.dim() < 2:
-            return None
-        return 0 if isinstance(layer, nn.ConvTranspose2d | nn.ConvTranspose3d) else 1
-
     @torch.no_grad()
-    def _zero_conditions(self) -> None:
-        """Set the weights of the condition channels to zero in every layer that sees the input."""
+    def _zero_conditions(self, plain: nn.Module) -> None:
+        """Set the weights of the condition channels to zero in every layer that is larger than without conditions."""
+        shapes = {name: value.shape for name, value in plain.named_parameters()}
         for name, value in self.backbone.named_parameters():
-            for axis, extra in self._grown(name, value):
-                if extra > self.num_classes:
-                    value.narrow(axis, self.image_channels, extra).zero_()
+            for axis, (size, old) in enumerate(zip(value.shape, shapes[name], strict=True)):
+                if size - old > self.num_classes:
+                    value.narrow(axis, self.image_channels, size - old).zero_()
 
 
 def _factory(backbone: str | Callable[..., nn.Module]) -> Callable[..., nn.Module]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from monai.networks.nets import BasicUNet
@@ -55,16 +53,6 @@ def inputs(kwargs, m=M, channels=1, batch=2, size=None):
     cond_image = torch.randn(batch, m * channels, *size, generator=generator)
     cond_mask = (torch.rand(batch, m, *size, generator=generator) > 0.5).float()
     return image, cond_image, cond_mask
-
-
-def disturb(net):
-    """Give norm layers and biases values that no initialisation has, and running statistics too."""
-    generator = torch.Generator().manual_seed(2)
-    with torch.no_grad():
-        for name, value in net.state_dict().items():
-            if value.is_floating_point() and value.dim() == 1:
-                noise = 0.3 * torch.rand(value.shape, generator=generator)
-                value += noise if "running_var" in name else noise - 0.15
 
 
 class Recorder(nn.Module):
@@ -196,51 +184,6 @@ def probabilities(logits: torch.Tensor) -> torch.Tensor:
     """Class probabilities: intersection and extra summed."""
     split = logits.softmax(1)
     return split if split.shape[1] == M else split[:, :M] + split[:, M:]
-
-
-class TestLoadUnconditional:
-    @every_backbone
-    @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-    @pytest.mark.parametrize("channels", [1, 2])
-    def test_same_probabilities(self, kwargs, training, channels):
-        plain = make(kwargs, conditional=False, image_channels=channels)
-        disturb(plain)
-        net = make(kwargs, image_channels=channels, zero_conditions=False, seed=1)
-        net.load_unconditional(plain.state_dict())
-        image, cond_image, cond_mask = inputs(kwargs, channels=channels)
-        with torch.no_grad():
-            expected = probabilities(plain.train(training)(image))
-            split = net.train(training)(image, cond_image, cond_mask)
-        torch.testing.assert_close(probabilities(split), expected, rtol=1e-4, atol=1e-5)
-        assert expected.std() > 1e-3
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            lambda: make(BASIC | {"features": (4, 4, 8, 8, 8, 6)}, conditional=False),
-            lambda: make(BACKBONES["UNetPlus"], conditional=False),
-            lambda: make(BASIC, m=4, conditional=False),
-            lambda: make(BASIC),
-            lambda: nn.Conv2d(1, 3, 3),
-        ],
-        ids=["features", "backbone", "classes", "conditional", "something else"],
-    )
-    def test_wrong_weights_are_refused(self, other):
-        net = make(BASIC)
-        before = copy.deepcopy(net.state_dict())
-        with pytest.raises(ValueError, match="not the weights of the unconditional form"):
-            net.load_unconditional(other().state_dict())
-        assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-
-    def test_state_is_not_shared(self):
-        plain = make(BASIC, conditional=False)
-        before = copy.deepcopy(plain.state_dict())
-        net = make(BASIC)
-        net.load_unconditional(plain.state_dict())
-        with torch.no_grad():
-            for value in net.parameters():
-                value.add_(1)
-        assert all(torch.equal(value, before[name]) for name, value in plain.state_dict().items())
 
 
 def test_backbone_may_be_a_class():

@@ -93,11 +93,6 @@ class ReportTable:
         """Label of the row of a recipe."""
         return next((row.label for row in self.rows if row.row.recipe == recipe), "")
 
-    @property
-    def has_paper(self) -> bool:
-        """Whether the paper prints numbers of any row."""
-        return any(row.paper for row in self.rows)
-
 
 def places_of(results: StudyResults) -> list[tuple[str, str | None, Sequence[str]]]:
     """Columns of numbers: name, phase, and structures that are averaged."""
@@ -178,11 +173,11 @@ def make_row(
     )
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | None) -> str:
     """A number as the paper prints it: ``.877``."""
     if value is None or math.isnan(value):
         return NOTHING
-    text = f"{value:.{digits}f}"
+    text = f"{value:.3f}"
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
