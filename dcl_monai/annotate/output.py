@@ -9,16 +9,15 @@ from pathlib import Path
 
 import nibabel as nib
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
 from nibabel.affines import voxel_sizes
 
-import dcl_monai
 from dcl_monai.datalist import Datalist, Item
 from dcl_monai.datalist.items import annotations_of
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.images import save_like
+from dcl_monai.utils.page import render_page
 from dcl_monai.visualize.png import as_png
 from dcl_monai.visualize.viewer import Case, Layer, write_album
 from dcl_monai.visualize.viewer.album import Kind
@@ -28,16 +27,15 @@ from .predict import Prediction
 __all__ = ["Row", "case_name", "draw_slice", "new_folder", "slice_axis", "write_page", "write_view"]
 
 UNFINISHED = "unfinished"
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
-<style>
-body { font: 16px/1.45 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 1.5rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
-p { margin: .3rem 0; } .small { font-size: .85rem; color: #666; } code { background: #f2f2f2; padding: .1rem .3rem; }
-.note { padding: .5rem 1rem; margin: .6rem 0; border-left: .3rem solid #e69500; background: #fffaf0; }
+PAGE = """{% extends "page" %}
+{% block title %}{{ title }}{% endblock %}
+{% block style %}
+h2 { font-size: 1rem; margin: 0 0 .3rem; border: 0; overflow-wrap: anywhere; }
+code { background: #f2f2f2; padding: .1rem .3rem; }
 .rows { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem; margin-top: 1rem; }
-.row { border: 1px solid #ddd; padding: .7rem; break-inside: avoid; } img { max-width: 100%; }
-</style></head><body>
+.row { border: 1px solid #ddd; padding: .7rem; break-inside: avoid; }
+{% endblock %}
+{% block body %}
 <h1>{{ title }}</h1>
 <p>{{ summary }}</p>
 {% for note in notes %}<p class="note">{{ note }}</p>
@@ -47,7 +45,7 @@ p { margin: .3rem 0; } .small { font-size: .85rem; color: #666; } code { backgro
 <p class="small">{{ row.details }}</p></div>
 {% endfor %}</div>
 <p class="small">Slice by slice: <code>python -m dcl_monai view {{ folder }}</code>. dcl-monai {{ version }}</p>
-</body></html>
+{% endblock %}
 """
 
 
@@ -148,9 +146,8 @@ def write_page(
     path: Path, title: str, summary: str, rows: Sequence[Row], folder: Path, notes: Sequence[str] = ()
 ) -> None:
     """Write the page, pictures included."""
-    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(PAGE)
-    content = {"title": title, "summary": summary, "rows": rows, "notes": notes, "folder": folder}
-    write_atomic(path, page.render(**content, version=dcl_monai.__version__))
+    text = render_page(PAGE, title=title, summary=summary, rows=rows, notes=notes, folder=folder)
+    write_atomic(path, text)
 
 
 def write_view(

@@ -1,32 +1,18 @@
-"""The page of a report, as a jinja2 template: no scripts, fit for printing."""
+"""The page of a report of a check, as a jinja2 template."""
 
 from __future__ import annotations
 
 __all__ = ["PAGE"]
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ summary.verdict }}: {{ summary.name }}</title>
-<style>
-body { font: 16px/1.45 system-ui, sans-serif; color: #222; background: #fff; max-width: 70rem; margin: 1.5rem auto;
-       padding: 0 1rem; }
-h1 { font-size: 2rem; margin: 0; }
-h2 { font-size: 1.25rem; margin: 2rem 0 .5rem; border-bottom: 1px solid #ddd; }
+PAGE = """{% extends "page" %}
+{% block title %}{{ summary.verdict }}: {{ summary.name }}{% endblock %}
+{% block style %}
 h3 { font-size: 1rem; margin: 1rem 0 .25rem; }
-p, ul { margin: .4rem 0; }
 .verdict { padding: 1rem 1.25rem; border-left: .6rem solid #2e7d32; background: #edf7ee; }
 .verdict.warning { border-color: #e69500; background: #fff8e6; }
 .verdict.error { border-color: #c62828; background: #fdecec; }
-.problem { padding: .5rem 1rem; margin: .6rem 0; border-left: .3rem solid #e69500; background: #fffaf0; }
-.problem.error { border-color: #c62828; background: #fff5f5; }
-.problem li, code { overflow-wrap: anywhere; }
-table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #e2e2e2; text-align: left; vertical-align: top; }
-th { background: #f5f5f5; }
-img { max-width: 100%; height: auto; }
+.note.error { border-color: #c62828; background: #fff5f5; }
+.note li, code { overflow-wrap: anywhere; }
 .gallery { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 figure { margin: 0; flex: 0 1 32rem; break-inside: avoid; }
 figcaption { font-size: .9rem; }
@@ -34,11 +20,7 @@ figcaption { font-size: .9rem; }
           vertical-align: -.15em; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; color: #1b5e92; }
-.small { font-size: .85rem; color: #666; }
-@media print { body { max-width: none; margin: 0; font-size: 11pt; } h2 { break-after: avoid; } }
-</style>
-</head>
-<body>
+{% endblock %}
 {% macro table(head, rows) %}
 <table>
 <tr>{% for cell in head %}<th>{{ cell }}</th>{% endfor %}</tr>
@@ -50,7 +32,7 @@ summary { cursor: pointer; color: #1b5e92; }
 {% if found %}
 <h2>{{ title }}</h2>
 {% for kind, messages in found.items() %}
-<div class="problem {{ severity }}">
+<div class="note {{ severity }}">
 <h3>{{ kind }}{% if messages|length > 1 %} ({{ messages|length }} times){% endif %}</h3>
 <ul>{% for message in messages[:shown] %}<li>{{ message }}</li>{% endfor %}</ul>
 {% if messages|length > shown %}<details><summary>{{ messages|length - shown }} more</summary>
@@ -59,7 +41,7 @@ summary { cursor: pointer; color: #1b5e92; }
 {% endfor %}
 {% endif %}
 {% endmacro %}
-
+{% block body %}
 <div class="verdict {{ 'error' if summary.errors else 'warning' if summary.problems else '' }}">
 <h1>{{ summary.verdict }}</h1>
 <p>{{ summary.facts }}</p>
@@ -111,6 +93,5 @@ summary { cursor: pointer; color: #1b5e92; }
 {{ table(["Data set", "Voxel size in mm", "Image size in voxels", "Orientation"], summary.sizes()) }}
 <p class="small">Orientation: where the axes point to (L left, R right, A front, P back, S head, I feet).</p>
 <p class="small">Made by dcl_monai {{ version }}.</p>
-</body>
-</html>
+{% endblock %}
 """

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
 
-import dcl_monai
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.page import render_page
 
 from .gallery import draw_examples
 from .matrix import draw_states
@@ -36,15 +35,14 @@ def write_report(summary: Summary, path: str | Path) -> None:
         DataError: when the file cannot be written.
     """
     parts = [(d, s) for d, records in summary.datasets.items() for s in SPLITS if any(r.split == s for r in records)]
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(PAGE)
-    text = page.render(
+    text = render_page(
+        PAGE,
         summary=summary,
         shown=SHOWN,
         states=[state.value for state in summary.used],
         by_part=[(dataset, split, summary.states(dataset, split)) for dataset, split in parts],
         matrix=draw_states(summary) if summary.records else "",
         gallery=draw_examples(summary),
-        version=dcl_monai.__version__,
     )
     try:
         write_atomic(path, text)

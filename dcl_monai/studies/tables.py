@@ -47,6 +47,19 @@ class Study:
     columns: tuple[tuple[str, str], ...] = ()
 
 
+PARTS = (
+    ("c", "L_ce"),
+    ("p", "L_P"),
+    ("n", "L_comp"),
+    ("x", "x^c"),
+    ("r", "L_prior"),
+    ("d", "dual"),
+    ("f", "fill"),
+    ("m", "MMEE later"),
+    ("g", "region"),
+)
+"""The parts of a method, as columns of marks."""
+
 STUDIES: dict[str, Study] = {
     "ladder": Study(
         "The paper's ladder",
@@ -66,17 +79,7 @@ STUDIES: dict[str, Study] = {
             Row("unet_f_region", "CE, Dice of structures", "dcl", marks="ng"),
             Row("unet_f_staged", "the default's losses", "dcl", marks="nmg"),
         ),
-        (
-            ("c", "L_ce"),
-            ("p", "L_P"),
-            ("n", "L_comp"),
-            ("x", "x^c"),
-            ("r", "L_prior"),
-            ("d", "dual"),
-            ("f", "fill"),
-            ("m", "MMEE later"),
-            ("g", "region"),
-        ),
+        PARTS,
     ),
     "ablation": Study(
         "Ablation",
@@ -94,17 +97,7 @@ STUDIES: dict[str, Study] = {
             Row("no_region", "no Dice of structures", "dcl", marks="nxrdfm"),
             Row("self_training", "no conditions, so no prior and dual loss", "dcl", marks="nfmg"),
         ),
-        (
-            ("c", "L_ce"),
-            ("p", "L_P"),
-            ("n", "L_comp"),
-            ("x", "x^c"),
-            ("r", "L_prior"),
-            ("d", "dual"),
-            ("f", "fill"),
-            ("m", "MMEE later"),
-            ("g", "region"),
-        ),
+        PARTS,
     ),
     "sensitivity": Study(
         "Data sensitivity",

@@ -1,38 +1,24 @@
-"""The page of a report, as a jinja2 template: no scripts, nothing loaded from elsewhere, fit for printing."""
+"""The page of a report of a study, as a jinja2 template."""
 
 from __future__ import annotations
 
 __all__ = ["PAGE"]
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Study report: {{ settings.task }}</title>
-<style>
-body { font: 16px/1.45 system-ui, sans-serif; color: #222; background: #fff; max-width: 92rem; margin: 1.5rem auto;
-       padding: 0 1rem; }
-h1 { font-size: 2rem; margin: 0 0 .5rem; }
-h2 { font-size: 1.3rem; margin: 2.2rem 0 .5rem; border-bottom: 1px solid #ddd; }
-p { margin: .4rem 0; max-width: 60rem; }
+PAGE = """{% extends "page" %}
+{% block title %}Study report: {{ settings.task }}{% endblock %}
+{% block style %}
+body { max-width: 92rem; }
+p { max-width: 60rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; margin: .6rem 0; white-space: nowrap; }
-th, td { padding: .22rem .5rem; border-bottom: 1px solid #e2e2e2; text-align: left; vertical-align: top; }
-th { background: #f5f5f5; font-weight: 600; }
+table { font-size: .85rem; white-space: nowrap; }
+th { font-weight: 600; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 tr.group td { font-style: italic; background: #fafafa; }
 tr.paper td { color: #8a5a00; background: #fffaf0; font-size: .8rem; border-bottom-color: #f0e4cc; }
 .facts td:first-child { color: #666; }
-.note { padding: .5rem 1rem; border-left: .3rem solid #e69500; background: #fffaf0; margin: .6rem 0; }
-img { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; break-inside: avoid; }
 figcaption { font-size: .9rem; color: #444; }
-.small { font-size: .85rem; color: #666; }
-@media print { body { max-width: none; margin: 0; font-size: 10pt; } h2 { break-after: avoid; } }
-</style>
-</head>
-<body>
+{% endblock %}
 {% macro simple(table) %}
 <div class="wide"><table>
 <tr>{% for cell in table.head %}<th{% if not loop.first %} class="n"{% endif %}>{{ cell }}</th>{% endfor %}</tr>
@@ -47,7 +33,7 @@ figcaption { font-size: .9rem; color: #444; }
 {% if (value.mean|round(3)) == table.best(place) %}<b>{{ text }}</b>{% else %}{{ text }}{% endif %}
 {% if place != average %}±{{ number(value.deviation) }}{% endif %}<sup>{{ row.star(place) }}</sup>
 {%- endmacro %}
-
+{% block body %}
 <h1>Study report: {{ settings.task }}</h1>
 <table class="facts">
 {% for name, value in facts %}<tr><td>{{ name }}</td><td>{{ value }}</td></tr>
@@ -174,6 +160,5 @@ are slower by the clock than alone; CPU time is the fairer measure.</p>
 {% for name, value in versions.items() %}{{ name }} {{ value }}{{ ", " if not loop.last }}{% endfor %}. The same tables
 as CSV and LaTeX, the plots as PNG: folder <code>report</code>; every measured volume:
 <code>report/cases.csv</code>.</p>
-</body>
-</html>
+{% endblock %}
 """

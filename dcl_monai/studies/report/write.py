@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
-import dcl_monai
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils.files import replace_atomic, write_atomic
+from dcl_monai.utils.page import render_page
 from dcl_monai.utils.tables import write_table
 
 from ..results import StudyResults, read_results
@@ -60,8 +58,8 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
         write_plot(plot, out / "report" / f"{table.name}.png")
     write_plot(labels, out / "report" / "labels.png")
     write_cases(results, out / "report" / "cases.csv")
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    text = page.from_string(PAGE).render(
+    text = render_page(
+        PAGE,
         settings=settings,
         results=results,
         facts=facts(divisions, results),
@@ -80,7 +78,6 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
         patients=len(results.patients),
         average=AVERAGE,
         number=number,
-        version=dcl_monai.__version__,
         versions=results.runs[0].record.get("versions", {}),
     )
     write_atomic(out / "report.html", text)
