@@ -6,8 +6,8 @@ import argparse
 import shlex
 from pathlib import Path
 
+from .arguments import positive
 from .crossfit import add_crossfit, make_crossfit
-from .plan import _positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -15,7 +15,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="folder to write")
-    parser.add_argument("--count", type=_positive, default=40, help="structures on the page (default: 40)")
+    parser.add_argument("--count", type=positive, default=40, help="structures on the page (default: 40)")
     add_crossfit(parser)
 
 

@@ -20,6 +20,8 @@ from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
 
+from .arguments import refuse_existing
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -43,9 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Make a new bank if asked to, and say what is in it."""
     if (arguments.datalist is None) != (arguments.out is None):
         raise DataError("a new bank needs both: --datalist (its images) and --out (the model file to write).")
-    for path in filter(None, (arguments.out, arguments.show)):
-        if path.exists() and not arguments.force:
-            raise DataError(f"{path}: exists already. Choose another name, or replace it with --force.")
+    refuse_existing((arguments.out, arguments.show), arguments.force)
     content = load_model(arguments.model)
     model, settings = arguments.model, content["settings"]
     if settings and not settings["network"].get("conditional", True):

@@ -10,6 +10,8 @@ from pathlib import Path
 from dcl_monai.check import find_problems, inspect_datalist, repair_headers
 from dcl_monai.datalist import load_datalist
 
+from .arguments import positive
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -24,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write copies of labels with a wrong header, and a datalist that uses them, to this new folder",
     )
     parser.add_argument(
-        "--workers", type=_positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
+        "--workers", type=positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
     )
 
 
@@ -58,10 +60,3 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"report with pictures: {html}")
     print(f"see the labels slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.file))}")
     return 1 if summary.errors else 0
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number

@@ -6,8 +6,8 @@ import argparse
 import shlex
 from pathlib import Path
 
+from .arguments import positive
 from .crossfit import add_crossfit, make_crossfit
-from .plan import _positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give voxels that are filled with a probability of P or less the ignore label; 1: all that nobody drew",
     )
     parser.add_argument(
-        "--number", type=_positive, default=1, metavar="N", help="number of nnU-Net's data set (default: 1)"
+        "--number", type=positive, default=1, metavar="N", help="number of nnU-Net's data set (default: 1)"
     )
     add_crossfit(parser)
 

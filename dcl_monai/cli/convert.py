@@ -20,6 +20,8 @@ from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
+from .arguments import refuse_existing
+
 __all__ = ["add_arguments", "run"]
 
 LAYOUTS = {
@@ -100,8 +102,7 @@ def check_place(out: Path, source: Path, force: bool) -> None:
         raise DataError(f"{out}: the suffix {out.suffix!r} is unknown. Name a file that ends on .yaml, .yml or .json.")
     if out.resolve() == (source / "dataset.json").resolve():
         raise DataError(f"{out}: is the data set's own dataset.json. Choose another name for the datalist.")
-    if out.exists() and not force:
-        raise DataError(f"{out}: exists already. Choose another name, or overwrite it with --force.")
+    refuse_existing((out,), force)
 
 
 def write(document: Mapping[str, Any], out: Path, comments: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .plan import _positive
+from .arguments import positive
 from .verbs import split_overlays
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def add_crossfit(parser: argparse.ArgumentParser, fast: bool = True) -> None:
     parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
     parser.add_argument("--bundle", type=Path, required=True, metavar="BUNDLE", help="folder of the bundle")
     parser.add_argument(
-        "--folds", type=_positive, default=3, metavar="K", help="models, each of which sees all but 1/K of the subjects"
+        "--folds", type=positive, default=3, metavar="K", help="models, each of which sees all but 1/K of the subjects"
     )
     if fast:
         parser.add_argument("--fast", action="store_true", help="use the bundle's own model, which has seen the images")

@@ -7,7 +7,7 @@ import os
 import shlex
 from pathlib import Path
 
-from .plan import _positive, _positive_float
+from .arguments import positive, positive_float
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,13 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="small: coarse grid and small network, for CPUs; full: the planned grid and a network of nnU-Net's size, "
         "for a GPU (default: by the device)",
     )
-    parser.add_argument("--memory", type=_positive_float, default=8.0, metavar="GB", help="of the device (default: 8)")
+    parser.add_argument("--memory", type=positive_float, default=8.0, metavar="GB", help="of the device (default: 8)")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="what will train (default: CUDA if there is one)")
     parser.add_argument("--dims", type=int, choices=[2, 3], help="2: slices, 3: volumes (default: by the data)")
     parser.add_argument("--modality", choices=["ct", "mr"], help="how intensities are scaled (default: by the data)")
     parser.add_argument("--authors", default="not given", help="who makes the bundle, for its metadata")
     parser.add_argument(
-        "--workers", type=_positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
+        "--workers", type=positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
     )
     parser.add_argument(
         "--force", action="store_true", help="replace configs and README of a bundle; its models and runs stay"

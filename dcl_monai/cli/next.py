@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dcl_monai.utils import DataError
 
+from .arguments import positive
 from .crossfit import add_crossfit, make_crossfit
-from .plan import _positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -17,7 +17,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="folder to write")
-    parser.add_argument("--count", type=_positive, default=20, help="number of structures (default: 20)")
+    parser.add_argument("--count", type=positive, default=20, help="number of structures (default: 20)")
     parser.add_argument(
         "--minutes",
         action="append",

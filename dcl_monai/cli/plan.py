@@ -7,8 +7,9 @@ import os
 import shlex
 from pathlib import Path
 
-from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
+
+from .arguments import positive, positive_float, refuse_output
 
 __all__ = ["add_arguments", "run"]
 
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
     parser.add_argument(
         "--memory",
-        type=_positive_float,
+        type=positive_float,
         default=8.0,
         metavar="GB",
         help="memory of the device that will train (default: 8)",
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, help="overlay to write (default: <file>_plan.json beside the file)")
     parser.add_argument(
-        "--workers", type=_positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
+        "--workers", type=positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
     )
     parser.add_argument("--force", action="store_true", help="replace the overlay and its table if they exist")
 
@@ -68,28 +69,3 @@ def run(arguments: argparse.Namespace) -> int:
         f'  python -m monai.bundle run training --config_file "{files}" --datalist {shlex.quote(str(arguments.file))}'
     )
     return 0
-
-
-def refuse_output(out: Path, table: Path, source: Path, force: bool) -> None:
-    """Refuse an output that is no JSON file, or that would replace something unasked."""
-    if out.suffix.lower() != ".json":
-        raise DataError(f"{out}: the overlay is written as JSON; give a name that ends in .json.")
-    if out.resolve() == source.resolve():
-        raise DataError(f"{out}: is the list of the data itself; choose another name for the overlay.")
-    for path in (out, table):
-        if path.exists() and not force:
-            raise DataError(f"{path}: exists already. Choose another name with --out, or replace it with --force.")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-def _positive_float(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 1e6:
-        raise ValueError
-    return number

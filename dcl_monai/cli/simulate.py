@@ -13,7 +13,8 @@ from dcl_monai.datalist.items import shown_classes
 from dcl_monai.datalist.simulate import PAPER_TASKS
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.synthetic.scribbles import scribble_items
-from dcl_monai.utils import DataError
+
+from .arguments import SPLIT, refuse_output
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     division = parser.add_mutually_exclusive_group()
     division.add_argument(
         "--split",
-        type=float,
-        nargs=3,
-        metavar=("A", "B", "C"),
+        **SPLIT,
         help="sizes of training, validation and test, in proportion to each other (default: the splits of FULL.yaml)",
     )
     division.add_argument(
@@ -82,17 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"For a methods section:\n  {methods_sentence(datalist, per_subject, arguments, digest)}\n")
     print(f"Written to {out}. Next:\n  python -m dcl_monai check {out}")
     return 0
-
-
-def refuse_output(out: Path, strokes: Path | None, full: Path, force: bool) -> None:
-    """Refuse an output that is no JSON file, or that would replace something unasked."""
-    if out.suffix.lower() != ".json":
-        raise DataError(f"{out}: the datalist is written as JSON; give a name that ends in .json.")
-    if out.resolve() == full.resolve():
-        raise DataError(f"{out}: is the full datalist itself; choose another name for the partial one.")
-    for path in filter(None, (out, strokes)):
-        if path.exists() and not force:
-            raise DataError(f"{path}: exists already; choose another name, or replace it with --force.")
 
 
 def describe(datalist: Datalist, coverage: Mapping[str, float]) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from dcl_monai.utils import DataError
 
+from .arguments import SPLIT
+
 __all__ = ["add_arguments", "run"]
 
 STUDIES = ("ladder", "ablation", "sensitivity", "losses", "baselines", "all")
@@ -39,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--datalist", metavar="FILE", help="fully labelled data of your own, see docs/start/own_data.md")
     shared.add_argument(
         "--split",
-        type=float,
-        nargs=3,
-        metavar=("A", "B", "C"),
+        **SPLIT,
         help="sizes of training, validation and test in proportion to each other (default: the bundle's)",
     )
     shared.add_argument("--split_seed", type=int, metavar="N", help="seed of the split (default: 0)")

@@ -65,7 +65,9 @@ def test_nothing_is_replaced_unasked(document, capsys):
     assert not document.with_name("my_plan.json").exists()
 
 
-@pytest.mark.parametrize(("out", "message"), [("plan.yaml", "ends in .json"), ("my.json", "list of the data itself")])
+@pytest.mark.parametrize(
+    ("out", "message"), [("plan.yaml", "ends in .json"), ("my.json", "the file that describes the data")]
+)
 def test_impossible_outputs(document, out, message, capsys):
     source = document
     if out == "my.json":

@@ -202,7 +202,7 @@ class TestMistakes:
         out = full.with_name("partial.json")
         out.write_text("mine")
         code, _, error = simulate(full, out, *options)
-        assert (code, error) == (1, f"error: {out}: exists already; choose another name, or replace it with --force.\n")
+        assert (code, error) == (1, f"error: {out}: exists already. Choose another name, or replace it with --force.\n")
         assert out.read_text() == "mine"
         assert simulate(full, out, *options, "--force")[0] == 0
         first = out.read_text()
@@ -219,14 +219,14 @@ class TestMistakes:
     def test_output_is_json(self, full, simulate, name):
         code, _, error = simulate(full, full.with_name(name))
         assert code == 1
-        assert "give a name that ends in .json" in error
+        assert "Give a name that ends in .json" in error
 
     def test_output_is_the_source(self, full, simulate):
         simulate(full, full.with_name("partial.json"))
         before = full.with_name("partial.json").read_text()
         code, _, error = simulate(full.with_name("partial.json"), full.with_name("partial.json"), "--force")
         assert code == 1
-        assert "is the full datalist itself" in error
+        assert "is the file that describes the data" in error
         assert full.with_name("partial.json").read_text() == before
 
     def test_hidden_twice(self, full, simulate):
