@@ -14,7 +14,7 @@ from dcl_monai.visualize.overlays import class_colour
 
 from .contradictions import KINDS, Finding, Signs, find_contradictions, find_signs
 from .crossfit import CrossFit
-from .output import Row, case_name, draw_slice, new_folder, slice_axis, write_page, write_view
+from .output import Row, case_name, draw_slice, new_folder, write_page, write_view
 from .propose import first_frame
 from .protocols import Protocol, find_protocols
 
@@ -46,7 +46,7 @@ def audit(crossfit: CrossFit, out: Path, count: int = 40) -> tuple[list[Finding]
         signs: dict[tuple[int, int], Signs] = {}
         for case, item in enumerate(tqdm(items, desc="comparing", unit="image", disable=None)):
             prediction = crossfit.predict(item)
-            axis = slice_axis(prediction.affine.numpy())
+            axis = prediction.slice_axis
             for j in range(1, len(classes)):
                 found = find_signs(prediction.probabilities.numpy(), prediction.candidates.numpy(), j, axis)
                 if found is not None:
@@ -88,7 +88,7 @@ def write_findings(
             table[-1]["slice"] = ""
             continue
         prediction = crossfit.predict(item)
-        axis = slice_axis(prediction.affine.numpy())
+        axis = prediction.slice_axis
         table[-1]["slice"] = signs.point[axis] + 1
         sets, colour = prediction.candidates.numpy(), class_colour(finding.structure, len(classes))
         masks = {

@@ -10,7 +10,6 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 from matplotlib.figure import Figure
-from nibabel.affines import voxel_sizes
 
 from dcl_monai.datalist import Datalist, Item
 from dcl_monai.datalist.items import annotations_of
@@ -24,7 +23,7 @@ from dcl_monai.visualize.viewer.album import Kind
 
 from .predict import Prediction
 
-__all__ = ["Row", "case_name", "draw_slice", "new_folder", "slice_axis", "write_page", "write_view"]
+__all__ = ["Row", "case_name", "draw_slice", "new_folder", "write_page", "write_view"]
 
 UNFINISHED = "unfinished"
 PAGE = """{% extends "page" %}
@@ -86,12 +85,6 @@ def new_folder(folder: Path) -> Iterator[None]:
 def case_name(item: Item) -> str:
     """Name of an image for tables and pages."""
     return f"{item.get('dataset', '')} {item.get('case', item['subject'])}".strip()
-
-
-def slice_axis(affine: np.ndarray) -> int:
-    """The axis of the thickest voxels, the last one of equals."""
-    sizes = np.round(voxel_sizes(np.asarray(affine)), 2)
-    return int(max(range(3), key=lambda axis: (sizes[axis], axis)))
 
 
 def draw_slice(

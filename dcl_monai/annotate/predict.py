@@ -11,6 +11,7 @@ import torch
 from monai.bundle import ConfigParser
 from monai.data import MetaTensor
 from monai.transforms import Compose, KeepLargestConnectedComponent
+from nibabel.affines import voxel_sizes
 
 from dcl_monai.candidates import candidate_sets, expand, known_positive
 from dcl_monai.datalist import Item
@@ -18,6 +19,7 @@ from dcl_monai.inferers import predict_sets
 from dcl_monai.inferers.report import file_hash
 from dcl_monai.networks import load_model, load_weights
 from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
+from dcl_monai.transforms.drawings import slice_axis
 from dcl_monai.utils import DataError
 
 __all__ = ["Prediction", "Predictor"]
@@ -51,6 +53,11 @@ class Prediction:
     def drawn(self) -> torch.Tensor:
         """Voxels whose class is known, (H, W, D)."""
         return known_positive(self.candidates, dim=0).any(0)
+
+    @property
+    def slice_axis(self) -> int:
+        """The axis along which the slices lie."""
+        return slice_axis(self.candidates.shape[1:], voxel_sizes(self.affine.numpy()))
 
     def labels(self) -> torch.Tensor:
         """The segmentation as if nothing were annotated, class indices (H, W, D)."""

@@ -19,7 +19,7 @@ from dcl_monai.visualize.viewer.volumes import read_image
 
 from .crossfit import CrossFit
 from .gain import Choice, choose_next, expected_error, image_features, undrawn_structures
-from .output import Row, case_name, draw_slice, new_folder, slice_axis, write_page, write_view
+from .output import Row, case_name, draw_slice, new_folder, write_page, write_view
 
 __all__ = ["propose"]
 
@@ -74,7 +74,7 @@ def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path) -> None:
     for rank, choice in enumerate(choices, 1):
         item, name = items[choice.case], classes[choice.structure]
         prediction = crossfit.predict(item)
-        axis = slice_axis(prediction.affine.numpy())
+        axis = prediction.slice_axis
         within = prediction.within_sets()[choice.structure].numpy()
         point = telling_point(within, axis)
         numbers = {k: round(v, 4) for k, v in asdict(choice).items() if k not in ("case", "structure", "error")}

@@ -15,7 +15,7 @@ import ignite.distributed as idist
 
 from dcl_monai.datalist import Datalist, datalist_hash
 from dcl_monai.utils.files import write_atomic
-from dcl_monai.utils.provenance import STARTED, git_state, versions
+from dcl_monai.utils.provenance import STARTED, git_state, read_record, versions
 
 from .command_line import given_config
 
@@ -54,7 +54,7 @@ def start_record(output_dir: str, datalist: Datalist) -> None:
         "versions": versions(),
         "git": git_state(),
         "datalist_sha256": datalist_hash(datalist),
-        "starts": [*read_record(folder).get("starts", []), now()],
+        "starts": [*read_record(folder / RECORD).get("starts", []), now()],
     }
     write_record(folder, record)
 
@@ -68,7 +68,7 @@ def finish_record(output_dir: str, verdict: str) -> None:
         verdict: its result in words.
     """
     folder = Path(output_dir)
-    record = read_record(folder)
+    record = read_record(folder / RECORD)
     if idist.get_rank() > 0 or not record:
         return
     ended = {"status": "complete", "ended": now(), "seconds": round(time.monotonic() - STARTED), "verdict": verdict}
@@ -78,14 +78,6 @@ def finish_record(output_dir: str, verdict: str) -> None:
 def now() -> str:
     """The time, with its zone."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a folder; empty if there is none."""
-    try:
-        return dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError):
-        return {}
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from dcl_monai.transforms import Intensity
 from dcl_monai.utils import DataError
 
 from .fingerprint import Fingerprint
-from .planner import GB, Plan
+from .planner import GB, Plan, as_size
 from .rules import ANISOTROPY
 
 __all__ = ["as_json", "as_table", "check_plan", "make_overlay"]
@@ -119,8 +119,8 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
     steps = len(fingerprint.shapes) * (plan.median_shape[2] if dims == 2 else 1) // plan.batch_size
     rows = {
         "data": f"{len(fingerprint.shapes)} training images, {len(fingerprint.classes)} classes",
-        "  voxel size": f"{_ranges(fingerprint.spacings)} mm, median {_size(median)}",
-        "  image size": f"{_ranges(fingerprint.shapes)}, median {_size(np.median(fingerprint.shapes, axis=0))}",
+        "  voxel size": f"{_ranges(fingerprint.spacings)} mm, median {as_size(median)}",
+        "  image size": f"{_ranges(fingerprint.shapes)}, median {as_size(np.median(fingerprint.shapes, axis=0))}",
     }
     several = len(fingerprint.channels) > 1
     for k, channel in enumerate(fingerprint.channels if fingerprint.foreground.size else ()):
@@ -132,9 +132,9 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
     usual = BUNDLES[dims] + (" (or bundles/mscmr)" if dims == 2 else "")
     rows["network"] = f"{dims}D, for {bundle or usual}"
     decided = {
-        "grid": f"{_size(plan.spacing[:dims])} mm" + (" in plane, slices as they are" if dims == 2 else ""),
-        "median size on it": _size(plan.median_shape),
-        "spatial_size": _size(topology.patch_size) + (" of every slice" if dims == 2 else " per patch"),
+        "grid": f"{as_size(plan.spacing[:dims])} mm" + (" in plane, slices as they are" if dims == 2 else ""),
+        "median size on it": as_size(plan.median_shape),
+        "spatial_size": as_size(topology.patch_size) + (" of every slice" if dims == 2 else " per patch"),
         "intensity": "; ".join(map(_scaled, plan.intensity))
         if isinstance(plan.intensity, list)
         else _scaled(plan.intensity),
@@ -163,10 +163,6 @@ def _scaled(intensity: Intensity | None) -> str:
     if intensity is None:
         return "each image to mean 0 and variance 1"
     return "CT: clipped to {clip}, mean {mean:.4g}, std {std:.4g} of the data set".format(**intensity)
-
-
-def _size(numbers: Any) -> str:
-    return " x ".join(f"{number:.4g}" for number in numbers)
 
 
 def _tight(numbers: tuple[int, ...]) -> str:

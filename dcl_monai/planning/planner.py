@@ -17,7 +17,7 @@ from .fingerprint import Fingerprint
 from .memory import training_bytes
 from .rules import Topology, coarsen, features, initial_patch, is_anisotropic, pooling, shrink, target_spacing
 
-__all__ = ["Plan", "make_plan", "planned_dims"]
+__all__ = ["Plan", "as_size", "make_plan", "planned_dims"]
 
 GB = 1e9
 COVERED = 0.05
@@ -145,8 +145,9 @@ def make_plan(
         topology = next((t for t in shrinking(grid, topology, wanted) if fits_small(t)), topology)
     if len(topology.strides) < FEWEST_STAGES:
         raise DataError(
-            f"the images have a median size of {_size(list(median))} voxels of {_size(grid)} mm: too small for a U-Net "
-            f"of {FEWEST_STAGES} stages. Give finer images, or set `pixdim` and `spatial_size` of the bundle yourself."
+            f"the images have a median size of {as_size(list(median))} voxels of {as_size(grid)} mm: too small for a "
+            f"U-Net of {FEWEST_STAGES} stages. Give finer images, or set `pixdim` and `spatial_size` of the bundle "
+            "yourself."
         )
     classes, bank, budget = len(fingerprint.classes), BANK_SIZE, int(memory_gb * GB)
     channels = len(fingerprint.channels)
@@ -164,7 +165,7 @@ def make_plan(
     least = memory(topology, SMALLEST_BATCH)
     if least > budget:
         raise DataError(
-            f"--memory {memory_gb:g}: even a patch of {_size(topology.patch_size)} voxels, two at a time, takes "
+            f"--memory {memory_gb:g}: even a patch of {as_size(topology.patch_size)} voxels, two at a time, takes "
             f"{least / GB:.2g} GB with {classes} classes. Give more memory."
         )
     each = memory(topology, SMALLEST_BATCH + 1) - least
@@ -239,5 +240,6 @@ def intensity_of(fingerprint: Fingerprint, ct: bool, channel: int = 0) -> Intens
     return {"clip": clip, "mean": found["mean"], "std": found["std"]}
 
 
-def _size(numbers: Sequence[float]) -> str:
+def as_size(numbers: Sequence[float]) -> str:
+    """A size in words: ``1.5 x 1.5``."""
     return " x ".join(f"{number:.4g}" for number in numbers)

@@ -11,9 +11,10 @@ from typing import Any
 from dcl_monai.datalist import Datalist, load_datalist
 from dcl_monai.datalist.items import decided_classes
 from dcl_monai.utils import DataError
+from dcl_monai.utils.provenance import read_record
 from dcl_monai.utils.tables import read_table
 
-from .runs import last_line, read_record, runs_of
+from .runs import last_line, runs_of
 from .settings import read_divisions
 from .statistics import patient_means, summarize
 
@@ -239,7 +240,7 @@ def read_division(out: str | Path, division: tuple[int, int]) -> tuple[dict[str,
     unfinished = []
     tested: tuple[Path, frozenset[Case]] | None = None
     for recipe, seed, folder in runs_of(out):
-        record = read_record(folder)
+        record = read_record(folder / "run.json")
         if record.get("status") != "complete":
             unfinished.append(f"{recipe} seed {seed} ({record.get('status', 'unknown')})")
             continue

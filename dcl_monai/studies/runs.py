@@ -14,7 +14,7 @@ from dcl_monai.bundle.resources import bundle_folder, overlay_folder
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.locks import is_locked
-from dcl_monai.utils.provenance import git_state, versions
+from dcl_monai.utils.provenance import git_state, read_record, versions
 from dcl_monai.utils.tables import read_table
 
 from .recipes import RECIPES, Recipe
@@ -120,7 +120,7 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """What ``run.json`` says; empty before the first start."""
-        return read_record(self.folder)
+        return read_record(self.folder / "run.json")
 
     def configs(self) -> dict[str, str]:
         """Hash of every config file of its recipe, by its name within the project."""
@@ -288,14 +288,6 @@ def runs_of(out: str | Path) -> list[tuple[str, int, Path]]:
         if number.isdigit():
             found.append((path.parent.parent.name, int(number), path.parent))
     return sorted(found)
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """The record of a run; empty if there is none."""
-    try:
-        return dict(json.loads((folder / "run.json").read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError):
-        return {}
 
 
 def last_line(path: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -9,8 +10,10 @@ import time
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-__all__ = ["STARTED", "git_state", "versions"]
+__all__ = ["STARTED", "git_state", "read_record", "versions"]
 
 STARTED = time.monotonic() - time.process_time()
 """When this process began: what it has done until here, it did on one core."""
@@ -45,3 +48,11 @@ def git_state() -> dict[str, str | bool] | None:
         return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record in a JSON file; empty if there is none."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return {}
