@@ -49,7 +49,7 @@ def give_verdict(output_dir: str | Path, classes: Sequence[str]) -> str:
         parts.append(f"validation Dice {float(best['val_dice']):.3f}, no test" if best else "nothing was measured")
     unmeasured = [name for name in classes[1:] if name not in means]
     if unmeasured:
-        parts.append(f"{', '.join(unmeasured)} not measured: no volume shows it alone")
+        parts.append(f"{', '.join(unmeasured)} not measured: no volume has it annotated on its own")
     if best.get("shuffled_dice"):
         right, shuffled = float(best["val_dice"]), float(best["shuffled_dice"])
         matter = "the conditions matter" if right - shuffled >= MATTERS else "the conditions hardly matter"

@@ -83,7 +83,7 @@ def _strokes_in_background(datalist: Datalist, records: Sequence[CaseRecord]) ->
                     "warning",
                     "Strokes in background",
                     f"{record.files.labels[0]}: its structures are thin strokes, but {number / counts.total():.0%} of "
-                    f"the image are said to be background (value {value}). If nobody drew there, write {value}: "
+                    f"the image are labelled as background (value {value}). If nobody drew there, write {value}: "
                     f"unlabelled, {blank[0]}: background in `values` of data set {dataset!r}.",
                 )
                 break
@@ -181,15 +181,15 @@ def _classes_never_shown(datalist: Datalist) -> Iterator[Problem]:
             yield Problem(
                 "error",
                 "Class annotated nowhere",
-                f"class {classes[j]!r} is annotated in no training image, and nothing tells it from "
+                f"class {classes[j]!r} is annotated in no training image, and no label distinguishes it from "
                 f"{classes[mixed[j]]!r}: add images that show it, or take it out of the class list.",
             )
         elif j not in mixed.values():
             yield Problem(
                 "warning",
-                "Class drawn on its own nowhere",
+                "Class never drawn on its own",
                 f"class {classes[j]!r} is drawn on its own in no training image: it is learned by exclusion, without "
-                "conditions. Add images that show it alone, if you can.",
+                "conditions. Add images in which it is annotated on its own, if you can.",
             )
 
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.repair is not None:
         changes, left = repair_headers(datalist, arguments.repair)
         for label in left:
-            print(f"{label}: has other axes than its image; nobody knows which header is right, so it is left alone")
+            print(f"{label}: has other axes than its image; not changed, as either header may be right")
         for label, _, change in changes:
             print(f"{label}: {change}")
         print(f"{len(changes)} label(s) repaired" + (f", listed in {arguments.repair / 'changes.csv'}" * bool(changes)))

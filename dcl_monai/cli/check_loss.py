@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "loss",
         metavar="MODULE:NAME",
         help="function or class of a loss(logits, candidates) that gives a scalar: logits and boolean candidate sets, "
-        "both Bm[HWD]; the module may lie in the working directory",
+        "both Bm[HWD]; the module may be in the working directory",
     )
     parser.add_argument("--num_classes", type=int, default=4, metavar="M", help="classes m (default: 4)")
     parser.add_argument(

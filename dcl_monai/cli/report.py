@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="the --out folder of a study, complete or not; of several, if they differ in --split_seed or --fold alone",
+        help="the --out folder of a study, complete or not; of several, if they differ only in --split_seed or --fold",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (needed for several; default: DIR)")
 

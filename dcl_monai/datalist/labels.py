@@ -74,7 +74,7 @@ class LabelMeaning:
                 continue
             self.values[value] = self.members(names, place)
             if len(self.values[value]) == len(self.classes):
-                raise DataError(f"{where}, {place}: stands for every class, which says nothing. Write {UNLABELLED}.")
+                raise DataError(f"{where}, {place}: means every class, so nothing is known. Write {UNLABELLED}.")
         if values and not self.values:
             raise DataError(f"{where}, `values`: no value stands for a class. Name one, or leave the labels out.")
         if values and not self.unlabelled and not any(0 in members for members in self.values.values()):

@@ -155,7 +155,7 @@ class ItemEntry(BaseModel):
             if value is None and not key.isidentifier():  # {image: a.nii.gz, label b.nii.gz}
                 raise ValueError(f"{key!r} has no value; is a colon with a blank after it missing?")
             if key in RESERVED:
-                raise ValueError(f"{key!r} cannot stand in the list of images: the word is taken")
+                raise ValueError(f"{key!r} cannot be used in the list of images: the name is reserved")
             meant = misspelt(key, cls.model_fields)
             if meant:
                 raise ValueError(f"{key!r} is unknown; do you mean {meant!r}? Give a note of your own another name")
@@ -245,16 +245,16 @@ class DatasetEntry(Strict):
                 "`values` and `annotated` out"
             )
         if self.overlap != "error" and not has_masks and self.listing is None:
-            raise ValueError("`overlap` tells of `masks`, but there are none")
+            raise ValueError("`overlap` needs `masks`, but there are none")
         if self.images is not None and self.labels is None and self.masks is None:
             for key in ("annotated_slices", "uncertain_border", "names"):
                 if getattr(self, key):
-                    raise ValueError(f"`{key}` tells of labels, but `labels` or `masks` is missing")
+                    raise ValueError(f"`{key}` needs labels, but `labels` or `masks` is missing")
         if self.labels is not None and self.images is None:
             raise ValueError("`labels` is a pattern of file names and needs `images`, a pattern too")
         labelled = self.labels is not None or self.masks is not None
         if self.images is not None and not labelled and (self.values is not None or self.annotated is not None):
-            raise ValueError("`values` and `annotated` tell of labels, but `labels`, a pattern too, is missing")
+            raise ValueError("`values` and `annotated` need labels, but `labels`, a pattern too, is missing")
         return self
 
 

@@ -145,7 +145,7 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
     images = Pattern(first, f"{where}, `images`")
     if images.fields and "subject" not in images.fields:
         raise DataError(
-            f"{where}, `images`: no field {{subject}} says whose image it is, so one person could stand in two splits. "
+            f"{where}, `images`: no field {{subject}} says whose image it is, so one person could be in two splits. "
             f"Name it, for example {first.replace(images.fields[0], 'subject')}."
         )
     further = [filled_pattern(other, images, f"{where}, `images`") for other in others]
@@ -276,8 +276,8 @@ class Pattern:
         for field in self.fields:
             if field in RESERVED or (field != "subject" and misspelt(field, ItemEntry.model_fields)):
                 raise DataError(
-                    f"{where}: {{{field}}} cannot be a field, as the word is taken or looks like one that is. Rename "
-                    "it; {subject} says who it is."
+                    f"{where}: {{{field}}} cannot be a field: the name is reserved, or looks like a reserved one. "
+                    "Rename it; {subject} is the person."
                 )
         wildcards = {r"\*\*/": r"(?:[^/]+/)*", r"\*": r"[^/]*", r"\?": r"[^/]"}
         expression, seen = "", set()
@@ -317,7 +317,7 @@ def merge_annotations(items: Iterable[UndividedItem]) -> list[UndividedItem]:
         both = f"(data sets {first['dataset']!r} and {item['dataset']!r})"
         if first["split"] != item["split"]:
             splits = " and ".join(other["split"] or "to be divided" for other in (first, item))
-            raise DataError(f"{item['image']}: stands in two splits, {splits} {both}. Choose one.")
+            raise DataError(f"{item['image']}: is in two splits, {splits} {both}. Choose one.")
         if first["dataset"] == item["dataset"] and first["subject"] != item["subject"]:
             subjects = f"{first['subject']!r} and {item['subject']!r}"
             raise DataError(f"{item['image']}: is listed twice, of subjects {subjects}. Choose one.")

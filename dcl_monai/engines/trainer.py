@@ -112,7 +112,7 @@ class DCLTrainer(SupervisedTrainer):
         **kwargs: Any,
     ) -> None:
         if not 0.0 <= dual_weight <= 1.0:
-            raise ValueError(f"the weight of the dual loss must lie between 0 and 1, got {dual_weight}.")
+            raise ValueError(f"the weight of the dual loss must be between 0 and 1, got {dual_weight}.")
         if epoch_length is None and len(train_data_loader) == 0:
             raise DataError(
                 f"{len(train_data_loader.sampler)} training image(s) or slices of them per epoch make no batch of "  # type: ignore[arg-type]

@@ -72,4 +72,4 @@ class SingleParts:
         self.save.settings["single_parts"] = self.names
         self.save(engine)
         shown = ", ".join(f"{name} (+{gains[name]:.4f})" for name in self.names) or "none"
-        logger.info(f"structures of which the largest part alone is kept, by Dice of validation patients: {shown}.")
+        logger.info(f"structures of which only the largest part is kept, by Dice of validation patients: {shown}.")

@@ -165,7 +165,7 @@ class DualWeightAverage:
 
     def __init__(self, network: nn.Module, dual_network: nn.Module | None, decay: float = 0.99) -> None:
         if not 0.0 <= decay <= 1.0:
-            raise ValueError(f"the decay of DualNet must lie between 0 and 1, got {decay}.")
+            raise ValueError(f"the decay of DualNet must be between 0 and 1, got {decay}.")
         self.network = network
         self.dual_network = dual_network
         self.decay = decay

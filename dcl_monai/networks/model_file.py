@@ -186,7 +186,7 @@ def _read_settings(packed: Any, path: Path) -> Any:
     try:
         return json.loads(bytes(packed.tolist()))
     except (AttributeError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: its settings are damaged ({error}). Copy the file anew.") from error
+        raise DataError(f"{path}: its settings are damaged ({error}). Copy the file again.") from error
 
 
 def _checked_settings(settings: Any, path: Path) -> dict[str, Any]:

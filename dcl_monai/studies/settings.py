@@ -171,8 +171,8 @@ def read_divisions(outs: Sequence[str | Path]) -> list[StudySettings]:
         for name in asdict(first):
             if name not in (*PLACES, "split_seed", "fold") and getattr(study, name) != getattr(first, name):
                 raise DataError(
-                    f"{out}: this study has {name} {getattr(study, name)!r}, {outs[0]} {getattr(first, name)!r}. Only "
-                    "studies that differ in --split_seed or --fold alone can be reported together."
+                    f"{out}: this study has {name} {getattr(study, name)!r}, {outs[0]} {getattr(first, name)!r}. "
+                    "Report studies together that differ only in --split_seed or --fold."
                 )
         if study.division in seen:
             raise DataError(

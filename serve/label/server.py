@@ -93,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     os.chdir(workspace / "run")  # Label takes files of its working directory for images: here are none
     os.environ["DCL_LABEL_SERVER"] = str(os.getpid())  # a training ends with it: dcl_monai.utils.end_with_parent
-    print(f"MONAI Label: http://127.0.0.1:{arguments.port} (this machine alone), model {name}; stop it with Ctrl-C")
+    print(f"MONAI Label: http://127.0.0.1:{arguments.port} (this machine only), model {name}; stop it with Ctrl-C")
     serve(workspace, studies, name, arguments.port, not arguments.no_training, classes, ranking)
     os.close(lock)
     return 0

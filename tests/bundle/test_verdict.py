@@ -32,7 +32,7 @@ def test_alarm(tmp_path):
 
 def test_what_no_volume_shows_and_no_test(tmp_path):
     write(tmp_path, [["a", "p1", 0.9, "", ""]])
-    assert "LV not measured: no volume shows it alone" in give_verdict(tmp_path, CLASSES)
+    assert "LV not measured: no volume has it annotated on its own" in give_verdict(tmp_path, CLASSES)
     (tmp_path / "test_dice.csv").unlink()
     assert give_verdict(tmp_path, CLASSES).startswith("verdict: validation Dice 0.848, no test; LV not measured")
     (tmp_path / "history.csv").unlink()

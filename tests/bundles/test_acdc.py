@@ -86,7 +86,7 @@ class TestTraining:
         assert "DualNet" in log or "both networks start from stage 1's best" in log
         last = log.strip().splitlines()[-1]
         assert "model.pt" in last
-        assert "structures of which the largest part alone is kept, by Dice of validation patients: " in log
+        assert "structures of which only the largest part is kept, by Dice of validation patients: " in log
         assert "next: python -m monai.bundle run" in last
 
     def test_model_carries_weights_and_bank(self, trained):
@@ -387,7 +387,7 @@ class TestBadInput:
         document["classes"].append("LA")
         (tmp_path / "own.json").write_text(json.dumps(document))
         message = self.message(parse(datalist=str(tmp_path / "own.json")))
-        assert "class 'LA' is annotated in no training image, and nothing tells it from 'background'" in message
+        assert "'LA' is annotated in no training image, and no label distinguishes it from 'background'" in message
 
     def test_class_annotated_in_one_subject_only(self, parse):
         message = self.message(parse(split=[4, 4, 4]))

@@ -216,7 +216,7 @@ class TestClasses:
         found = [problem for problem in problems_of(datalist, "error") if problem.kind == "Class annotated nowhere"]
         assert len(found) == len(expected)
         for name, other in expected:
-            words = f"class '{name}' is annotated in no training image, and nothing tells it from '{other}': add images"
+            words = f"'{name}' is annotated in no training image, and no label distinguishes it from '{other}': add"
             assert any(words in problem.message for problem in found)
 
     def test_learned_by_exclusion(self, datalist, problems_of):
@@ -226,7 +226,7 @@ class TestClasses:
         items = zip(datalist["training"], parts, strict=True)
         datalist["training"] = [item | {"annotated": annotated} for item, annotated in items]
         assert not problems_of(datalist, "error")
-        alone = [problem for problem in problems_of(datalist) if problem.kind == "Class drawn on its own nowhere"]
+        alone = [problem for problem in problems_of(datalist) if problem.kind == "Class never drawn on its own"]
         assert ["'background'" in problem.message for problem in alone] == [True]
 
     @pytest.mark.parametrize(("number", "words"), [(1, "the default method needs two"), (3, "4 or more")])
@@ -311,7 +311,7 @@ def test_scribbles_in_the_wrong_convention(write_nifti, problems_of):
     """The line of the docs on data that count the other way round: nearly everything is background."""
     datalist = scribbled(write_nifti, blank=4, background=0)
     warned = next(problem for problem in problems_of(datalist) if problem.kind == "Strokes in background")
-    assert "0_scribble.nii.gz: its structures are thin strokes, but 95% of the image are said to be" in warned.message
+    assert "0_scribble.nii.gz: its structures are thin strokes, but 95% of the image are labelled as" in warned.message
     assert "write 4: unlabelled, 0: background in `values` of data set 'strokes'" in warned.message
     first = inspect_datalist(datalist, progress=False)[0]
     assert all(part > 0.9 for part in first.known)

@@ -186,7 +186,7 @@ class TestTwoAnnotations:
 
     def test_in_two_splits(self, tmp_path):
         message = fails(self.make(tmp_path, split="test"), tmp_path)
-        assert f"{tmp_path / 'a.nii'}: stands in two splits, training and test" in message
+        assert f"{tmp_path / 'a.nii'}: is in two splits, training and test" in message
 
     def test_listed_twice(self, tmp_path):
         content = self.make(tmp_path)

@@ -166,7 +166,7 @@ class TestForm:
     @pytest.mark.parametrize("key", ["values", "split", "case", "dataset", "drawn", "content", "further_labels"])
     def test_reserved_note(self, key):
         message = fails(lambda content, datasets: datasets["south"]["training"][0].update({key: "a"}))
-        assert f"{key!r} cannot stand in the list" in message
+        assert f"{key!r} cannot be used in the list" in message
 
     @pytest.mark.parametrize("key", ["phase", "group", "age", "stage", "sex", "site", "fold"])
     @pytest.mark.parametrize("value", ["ED", "", 3, 1.5, True, None])

@@ -347,8 +347,8 @@ class TestForms:
             ({"masks": {"RV": "{subject}/rv.nii"}, "labels": "{subject}/gt.nii"}, "and no `labels`"),
             ({"masks": {"RV": "{subject}/rv.nii"}, "values": {0: "background"}}, "leave `values` and `annotated` out"),
             ({"masks": {"RV": "{subject}/rv.nii"}, "overlap": "last"}, "must be error, first or either, got 'last'"),
-            ({"overlap": "first"}, "`overlap` tells of `masks`, but there are none"),
-            ({"annotated_slices": "drawn"}, "`annotated_slices` tells of labels, but `labels` or `masks` is missing"),
+            ({"overlap": "first"}, "`overlap` needs `masks`, but there are none"),
+            ({"annotated_slices": "drawn"}, "`annotated_slices` needs labels, but `labels` or `masks` is missing"),
             ({"masks": {"RV": "{subject}/rv.nii"}, "annotated_slices": [0]}, "slice numbers from 1 on like [3, 7]"),
             (
                 {"masks": {"RV": "{subject}/rv.nii"}, "annotated_slices": {"p3": [1]}},

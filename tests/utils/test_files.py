@@ -197,14 +197,14 @@ class TestLoadChecked:
         return tmp_path / "file.pt"
 
     def load(self, path):
-        return load_checked(path, "a model", "copy it anew")
+        return load_checked(path, "a model", "copy it again")
 
     def refused(self, path, words):
         with pytest.raises(DataError, match=words) as raised:
             self.load(path)
         assert "\n" not in str(raised.value)
         assert str(raised.value).startswith(f"{path}: ")
-        assert str(raised.value).endswith("copy it anew.")
+        assert str(raised.value).endswith("copy it again.")
 
     def test_whole(self, path):
         assert str(self.load(path)) == str(self.CONTENT)

@@ -139,7 +139,7 @@ def refuse_mixture(
     if named and len(named) < len(labels):
         alone = next(images[subject] for subject in labels if subject not in named)
         raise DataError(
-            f"{alone}: lies in no folder of training, validation or test, but others below {root} do. Move it into one "
+            f"{alone}: is in no folder of training, validation or test, but others below {root} are. Move it into one "
             "of them."
         )
     if named:
@@ -205,7 +205,7 @@ def reduced_names(root: Path, rings: Rings, order: str | None, note: Note) -> di
     if pair is None:
         if said is None:
             raise DataError(
-                f"{root}: the files do not tell what the values 1, 2 and 3 mean, as no structure encloses another. Say "
+                f"{root}: the files do not show what the values 1, 2 and 3 mean, as no structure encloses another. Say "
                 "it with --order RV,MYO,LV, for example."
             )
         return dict(enumerate(said, start=1))

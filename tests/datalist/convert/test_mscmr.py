@@ -163,7 +163,7 @@ class TestRefusals:
     def test_split_folders_are_never_mixed(self, tmp_path, add_subjects, refuse):
         add_subjects("a/train", ORIGINAL, labelled=[1, 2, 3])
         add_subjects("a", ORIGINAL, labelled=[4])
-        assert "subject4_DE.nii.gz: lies in no folder of training" in refuse("mscmr", tmp_path / "a")
+        assert "subject4_DE.nii.gz: is in no folder of training" in refuse("mscmr", tmp_path / "a")
         (tmp_path / "a/val").mkdir()
         (tmp_path / "a/manual").rename(tmp_path / "a/val/manual")
         assert "lies in the folder of validation, but its image" in refuse("mscmr", tmp_path / "a")
