@@ -2,7 +2,7 @@
 
 from .prepare import check_datalist, prepare_datalist
 from .problems import find_problems
-from .reading import inspect_datalist, inspect_item
+from .reading import inspect_datalist
 from .records import CaseRecord, FileRecord, Problem, State
 from .repair import repair_headers
 
@@ -14,7 +14,6 @@ __all__ = [
     "check_datalist",
     "find_problems",
     "inspect_datalist",
-    "inspect_item",
     "prepare_datalist",
     "repair_headers",
 ]

@@ -31,7 +31,7 @@ from dcl_monai.utils.images import check_size, check_values
 
 from .records import CaseRecord, FileRecord, Problem, State
 
-__all__ = ["inspect_datalist", "inspect_item", "read_files"]
+__all__ = ["inspect_datalist", "read_files"]
 
 WORTHWHILE = 12.0
 """Seconds of work left for which other processes are started: each takes six to import what it needs."""
@@ -45,18 +45,6 @@ Job = tuple[Item, int]
 """An item of a datalist, and the number of classes."""
 Files = tuple[str | tuple[str, str], ...]
 """The files of an item: its image, and its labels with the meaning of their values."""
-
-
-def inspect_item(item: Item, classes: Sequence[str], split: Split = "training") -> CaseRecord:
-    """
-    Read the files of one item.
-
-    Args:
-        item: item of a datalist.
-        classes: class names, background first.
-        split: split that the item stands in.
-    """
-    return describe(item, read_files((item, len(classes))), classes, split)
 
 
 def inspect_datalist(datalist: Datalist, workers: int = 1, progress: bool = True) -> list[CaseRecord]:

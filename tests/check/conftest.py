@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from dcl_monai.check import Problem, find_problems, inspect_datalist
+from dcl_monai.check.reading import describe, read_files
+from dcl_monai.check.records import CaseRecord
+from dcl_monai.datalist import Item
 
 CLASSES = ["background", "RV", "LV"]
 SHAPE = (8, 7, 3)
@@ -20,6 +23,11 @@ def blocks(seed: int = 0) -> np.ndarray:
     label[1:4, 2:5, 1] = 1
     label[5:7, 2 : 5 + seed % 2, 1] = 2
     return label
+
+
+def inspect_item(item: Item, split: str = "training") -> CaseRecord:
+    """Read the files of one item."""
+    return describe(item, read_files((item, len(CLASSES))), CLASSES, split)
 
 
 @pytest.fixture

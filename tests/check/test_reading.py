@@ -9,10 +9,10 @@ import itk
 import numpy as np
 import pytest
 
-from dcl_monai.check import State, inspect_datalist, inspect_item, reading
+from dcl_monai.check import State, inspect_datalist, reading
 from dcl_monai.transforms import files
 
-from .conftest import CLASSES, SHAPE, blocks
+from .conftest import SHAPE, blocks, inspect_item
 
 PRESENT, ABSENT, STROKES, UNION, UNKNOWN = list(State)[:5]
 
@@ -31,7 +31,7 @@ class TestStates:
         ],
     )
     def test_annotated(self, make_item, annotated, states):
-        assert inspect_item(make_item("a", annotated=annotated), CLASSES).states == states
+        assert inspect_item(make_item("a", annotated=annotated)).states == states
 
     @pytest.mark.parametrize(
         ("annotated", "states"),
@@ -39,17 +39,17 @@ class TestStates:
     )
     def test_empty_label(self, make_item, annotated, states):
         item = make_item("a", np.zeros(SHAPE, np.uint8), annotated=annotated)
-        assert inspect_item(item, CLASSES).states == states
+        assert inspect_item(item).states == states
 
     def test_strokes(self, make_item):
         label = np.full(SHAPE, 9, np.uint8)
         label[0, 0], label[1, 0] = 0, 1
         item = make_item("a", label, unlabelled=[9])
-        assert inspect_item(item, CLASSES).states == (STROKES, STROKES, UNKNOWN)
+        assert inspect_item(item).states == (STROKES, STROKES, UNKNOWN)
 
     def test_without_label(self, make_item):
         item = {key: value for key, value in make_item("a").items() if key in ("image", "subject")}
-        record = inspect_item(item, CLASSES)
+        record = inspect_item(item)
         assert record.states == (UNKNOWN,) * 3
         assert record.files.labels == ()
 
@@ -59,11 +59,11 @@ class TestStates:
         item["further_labels"] = [
             {key: other[key] for key in ("label", "values", "unlabelled")} | {"annotated": [[2]]},
         ]
-        assert inspect_item(item, CLASSES).states == (PRESENT, PRESENT, PRESENT)
+        assert inspect_item(item).states == (PRESENT, PRESENT, PRESENT)
 
     def test_label_values_are_mapped(self, make_item):
         item = make_item("a", np.where(blocks() == 1, 5, 0).astype(np.uint8), values={0: [0], 5: [2]}, annotated=[[2]])
-        record = inspect_item(item, CLASSES)
+        record = inspect_item(item)
         assert record.states == (UNKNOWN, UNKNOWN, PRESENT)
         assert record.volumes[2] == pytest.approx(9 / 1000)  # nine voxels of 1 mm
 
@@ -74,7 +74,7 @@ class TestFiles:
         affine = np.diag([-1.5, -1.25, 8, 1])
         item["image"] = write_nifti("image.nii.gz", np.arange(168, dtype=np.float32).reshape(SHAPE), affine)
         item["label"] = write_nifti("label.nii.gz", blocks(), affine)
-        record = inspect_item(item, CLASSES, "test")
+        record = inspect_item(item, "test")
         assert (record.split, record.dataset, record.case, record.subject) == ("test", "north", "a", "a")
         assert record.files.shape == SHAPE
         assert record.files.spacing == (1.5, 1.25, 8.0)
@@ -90,7 +90,7 @@ class TestFiles:
             image.SetSpacing((1.5, 1.5, 8.0))
             item[key] = str(tmp_path / f"{key}.{extension}")
             itk.imwrite(image, item[key])
-        record = inspect_item(item, CLASSES)
+        record = inspect_item(item)
         assert record.files.problems == ()
         assert record.files.shape == SHAPE
         assert record.files.spacing == (1.5, 1.5, 8.0)
@@ -116,7 +116,7 @@ class TestFiles:
             slice_.SetMetaDataDictionary(tags)
             writer = itk.GDCMImageIO.New(KeepOriginalUID=True)
             itk.imwrite(slice_, str(folder / f"{k}.dcm"), imageio=writer)
-        files = inspect_item({"image": str(folder), "subject": "a"}, CLASSES).files
+        files = inspect_item({"image": str(folder), "subject": "a"}).files
         if series == 1:
             assert files.problems == ()
             assert files.shape == SHAPE

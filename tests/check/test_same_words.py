@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from monai.transforms import LoadImaged
 
-from dcl_monai.check import inspect_item
 from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.utils import DataError
 
-from .conftest import CLASSES, SHAPE, blocks
+from .conftest import CLASSES, SHAPE, blocks, inspect_item
 
 MOVED = np.eye(4)
 MOVED[0, 3] = 2.0
@@ -29,7 +28,7 @@ BAD = {
 
 
 def said_by_check(item) -> list[str]:
-    record = inspect_item(item, CLASSES)
+    record = inspect_item(item)
     return [problem.message for problem in (*record.files.problems, *record.problems)]
 
 
