@@ -96,64 +96,62 @@ class Writer(ABC):
             save_like(source, np.asarray(source.dataobj), path, "dcl-monai image")
 
 
-class NNUNetWriter(Writer):
-    """nnU-Net v2: ``DatasetNNN_name/imagesTr``, ``labelsTr`` and ``dataset.json``; test images in ``imagesTs``."""
+class DecathlonWriter(Writer):
+    """The Decathlon's ``imagesTr``, ``labelsTr`` and ``dataset.json``, which ``--datalist`` takes as it is."""
+
+    channel = ""
 
     @property
-    def folder(self) -> str:
-        """Name of the folder of the data set."""
-        letters = "".join(letter if letter.isalnum() else "_" for letter in self.name)
-        return f"Dataset{self.number:03d}_{letters}"
+    def root(self) -> Path:
+        """Folder of ``dataset.json``."""
+        return self.out
 
-    def write(self, item: Item, labels: np.ndarray, ignored: np.ndarray) -> dict[str, str]:
+    def paths(self, item: Item) -> dict[str, str]:
+        """Where image and label of an item are, relative to :attr:`root`."""
         case = case_name(item)
         part = "Ts" if self.split_of[case] == "test" else "Tr"
-        image, label = f"{self.folder}/images{part}/{case}_0000{ENDING}", f"{self.folder}/labels{part}/{case}{ENDING}"
-        self.link(item["image"], self.out / image)
-        save_labels(item, np.where(ignored, len(self.classes), labels), self.out / label)
-        return {"image": image, "label": label}
+        return {"image": f"images{part}/{case}{self.channel}{ENDING}", "label": f"labels{part}/{case}{ENDING}"}
+
+    def write(self, item: Item, labels: np.ndarray, ignored: np.ndarray) -> dict[str, str]:
+        written = {kind: self.root / path for kind, path in self.paths(item).items()}
+        self.link(item["image"], written["image"])
+        save_labels(item, np.where(ignored, len(self.classes), labels), written["label"])
+        return {kind: path.relative_to(self.out).as_posix() for kind, path in written.items()}
+
+    def content(self, ignoring: bool) -> dict[str, Any]:
+        """What describes the data set."""
+        values = dict(enumerate(self.classes)) | ({len(self.classes): "unlabelled"} if ignoring else {})
+        return {
+            "name": self.name,
+            "modality": {"0": self.modality},
+            "classes": self.classes,
+            "labels": {str(value): name for value, name in values.items()},
+            **{s: [{**self.paths(item), "subject": item["subject"]} for item in self.datalist[s]] for s in SPLITS},
+        }
 
     def finish(self, ignoring: bool) -> None:
+        text = json.dumps(self.content(ignoring), indent=1, ensure_ascii=False)
+        write_atomic(self.root / "dataset.json", text + "\n")
+
+
+class NNUNetWriter(DecathlonWriter):
+    """nnU-Net v2, the same in ``DatasetNNN_name``: other names of images, and another ``dataset.json``."""
+
+    channel = "_0000"
+
+    @property
+    def root(self) -> Path:
+        letters = "".join(letter if letter.isalnum() else "_" for letter in self.name)
+        return self.out / f"Dataset{self.number:03d}_{letters}"
+
+    def content(self, ignoring: bool) -> dict[str, Any]:
         labels = {name: j for j, name in enumerate(["background", *self.classes[1:]])}
-        content = {
+        return {
             "channel_names": {"0": self.modality},
             "labels": labels | ({"ignore": len(self.classes)} if ignoring else {}),
             "numTraining": sum(split != "test" for split in self.split_of.values()),
             "file_ending": ENDING,
         }
-        write_atomic(self.out / self.folder / "dataset.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
-class DecathlonWriter(Writer):
-    """The Decathlon's ``imagesTr``, ``labelsTr`` and ``dataset.json``, which ``--datalist`` takes as it is."""
-
-    def write(self, item: Item, labels: np.ndarray, ignored: np.ndarray) -> dict[str, str]:
-        case = case_name(item)
-        part = "Ts" if self.split_of[case] == "test" else "Tr"
-        image, label = f"images{part}/{case}{ENDING}", f"labels{part}/{case}{ENDING}"
-        self.link(item["image"], self.out / image)
-        save_labels(item, np.where(ignored, len(self.classes), labels), self.out / label)
-        return {"image": image, "label": label}
-
-    def finish(self, ignoring: bool) -> None:
-        values = dict(enumerate(self.classes)) | ({len(self.classes): "unlabelled"} if ignoring else {})
-        content: dict[str, Any] = {
-            "name": self.name,
-            "modality": {"0": self.modality},
-            "classes": self.classes,
-            "labels": {str(value): name for value, name in values.items()},
-        }
-        for split in SPLITS:
-            part = "Ts" if split == "test" else "Tr"
-            content[split] = [
-                {
-                    "image": f"images{part}/{case_name(item)}{ENDING}",
-                    "label": f"labels{part}/{case_name(item)}{ENDING}",
-                    "subject": item["subject"],
-                }
-                for item in self.datalist[split]
-            ]
-        write_atomic(self.out / "dataset.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 class MaskWriter(Writer):
