@@ -285,10 +285,11 @@ def assert_candidates(candidates: torch.Tensor) -> None:
     Raises:
         ValueError: when a voxel has none.
     """
-    some = number_of_candidates(candidates) > 0
-    if some.is_cuda:
-        torch._assert_async(some.all(), "a voxel has an empty candidate set")
-    elif not some.is_meta and not some.all():
+    number = number_of_candidates(candidates)
+    if number.is_cuda:
+        torch._assert_async(number.all(), "a voxel has an empty candidate set")
+    elif not number.is_meta and number.numel() and not number.amin():
+        some = number > 0
         items = (~some).flatten(1).any(1).nonzero().flatten().tolist()
         raise ValueError(
             f"{int((~some).sum())} voxel(s) have an empty candidate set, in item(s) {items} of the batch. Two "

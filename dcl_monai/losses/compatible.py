@@ -95,8 +95,8 @@ class CompatibleLoss(nn.Module):
 
     def of_probabilities(self, prob: LogProbabilities, candidates: torch.Tensor) -> dict[str, torch.Tensor]:
         """The same from class probabilities, for those who have them already."""
-        if prob.log.shape != candidates.shape:
-            raise ValueError(f"prediction {tuple(prob.log.shape)} and candidates {tuple(candidates.shape)} differ.")
+        if prob.shape != candidates.shape:
+            raise ValueError(f"prediction {tuple(prob.shape)} and candidates {tuple(candidates.shape)} differ.")
         assert_candidates(candidates)
         terms = {}
         for name, parts, weight, average in (

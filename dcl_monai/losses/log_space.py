@@ -1,6 +1,7 @@
 """Sums and complements of probabilities in log space, with backward passes written by hand: they make up most of the
 cost of the loss, and autograd would keep and revisit every step of their stable form. Sets of events are products with
-0 or 1, which a CPU computes several times faster than torch.where."""
+0 or 1, which a CPU computes several times faster than torch.where. On a CPU, sums of probabilities that are far above
+what float32 can hold are computed as they stand, which spares most of the exponentials; others by their logs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-__all__ = ["LogAdd", "LogNot", "LogSum"]
+__all__ = ["LogAdd", "LogNot", "LogSum", "is_safe"]
+
+SAFE = 1e-30
+"""A sum of probabilities above it has lost nothing to underflow."""
 
 
 class LogAdd(torch.autograd.Function):
@@ -24,13 +28,13 @@ class LogAdd(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         a, b = ctx.saved_tensors
-        grad_a = torch.sigmoid(a - b).mul_(grad)
+        grad_a = (a - b).sigmoid_().mul_(grad)
         return grad_a, grad - grad_a
 
 
 class LogNot(torch.autograd.Function):
     """
-    log(1 - p) from the log-probabilities of mutually exclusive events along dimension 1.
+    log(1 - p) from the log-probabilities of mutually exclusive events along dimension 1, and p = exp of them.
 
     Where p is large it is summed up from the remaining events, so that it is exact where p rounds to 1; elsewhere
     log1p(-p) is well conditioned. The border lies above 1/2, so that no two events of a voxel are large even if both
@@ -40,36 +44,59 @@ class LogNot(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, log: torch.Tensor, prob: torch.Tensor) -> torch.Tensor:
         small = torch.le(prob, 0.6, out=torch.empty_like(log))
-        large = 1.0 - small
         small_prob = prob * small
-        rest = torch.add(log, large, alpha=lowest(log)).logsumexp(dim=1, keepdim=True)
-        ctx.save_for_backward(log, small_prob, small, rest)
-        return torch.log1p(-small_prob).add_(large * rest)
+        rest, part, whole = sum_of(log, small, small_prob)
+        large = small.neg_().add_(1.0)
+        ctx.save_for_backward(small_prob, large, part, whole)
+        return torch.neg(small_prob).log1p_().addcmul_(large, rest)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        log, small_prob, small, rest = ctx.saved_tensors
-        of_large = (1.0 - small).mul_(grad).sum(dim=1, keepdim=True)
-        share = (log - rest).clamp_(max=0.0).exp_()  # of every small event in the rest
-        of_small = share.mul_(of_large).addcmul_(grad, small_prob / (small_prob - 1.0))
-        return of_small.mul_(small), None
+        small_prob, large, part, whole = ctx.saved_tensors
+        of_large = (large * grad).sum(dim=1, keepdim=True) / whole
+        return (small_prob - 1.0).reciprocal_().mul_(small_prob).mul_(grad).addcmul_(part, of_large), None
 
 
 class LogSum(torch.autograd.Function):
-    """log of the summed probability of the members of a set, given as 0 or 1; for an empty set the log of almost 0."""
+    """
+    log of the summed probability of the members of a set, given as 0 or 1; for an empty set the log of almost 0.
+
+    Its arguments are log-probabilities, the members, and the probabilities.
+    """
 
     @staticmethod
-    def forward(ctx: Any, log: torch.Tensor, members: torch.Tensor) -> torch.Tensor:
-        result = torch.add(log, 1.0 - members, alpha=lowest(log)).logsumexp(dim=1, keepdim=True)
-        ctx.save_for_backward(log, members, result)
+    def forward(ctx: Any, log: torch.Tensor, members: torch.Tensor, prob: torch.Tensor) -> torch.Tensor:
+        result, part, whole = sum_of(log, members, prob * members)
+        ctx.save_for_backward(part, whole)
         return result
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        log, members, result = ctx.saved_tensors
-        return (log - result).clamp_(max=0.0).exp_().mul_(members).mul_(grad), None
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        part, whole = ctx.saved_tensors
+        return part * (grad / whole), None, None
+
+
+def sum_of(log: torch.Tensor, members: torch.Tensor, prob: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """
+    The log of a sum of probabilities, and what each event makes up of it, as a part and a whole to divide it by.
+
+    Args:
+        log: log-probabilities of all events.
+        members: 1 for the events that are summed, 0 for others.
+        prob: the probabilities of the members, 0 for others.
+    """
+    total = prob.sum(dim=1, keepdim=True)
+    if is_safe(total):
+        return total.log(), prob, total
+    result = torch.add(log, 1.0 - members, alpha=lowest(log)).logsumexp(dim=1, keepdim=True)
+    return result, (log - result).clamp_(max=0.0).exp_().mul_(members), torch.ones_like(result)
+
+
+def is_safe(total: torch.Tensor) -> bool:
+    """Whether sums of probabilities have lost nothing to underflow; a GPU would have to wait for the answer."""
+    return total.device.type == "cpu" and total.numel() > 0 and bool(total.amin() > SAFE)
 
 
 def lowest(log: torch.Tensor) -> float:

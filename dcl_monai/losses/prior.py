@@ -60,14 +60,16 @@ class PriorLoss(nn.Module):
         """The same from the probabilities of the 2m channels, for those who have them already."""
         if prob.log.shape[1] != 2 * self.num_classes:
             raise ValueError(f"the prior needs {2 * self.num_classes} channels, got {prob.log.shape[1]}.")
-        cap, delta = prob.split()
         soft = cond_mask.is_floating_point()
         inside, outside = (cond_mask, 1.0 - cond_mask) if soft else (cond_mask, ~cond_mask)
         if cond_known is not None:
             inside, outside = (
                 (inside * cond_known, outside * cond_known) if soft else (inside & cond_known, outside & cond_known)
             )
-        of_cap, of_delta = (summed(self.negative, share) for share in (cap, delta))
+        if soft:
+            of_cap, of_delta = (summed(self.negative, share) for share in prob.split())
+        else:  # every entry is about one of the two
+            of_cap = of_delta = summed(self.negative, prob.either(inside))
         return (self.averaging(of_cap, outside) + self.averaging(of_delta, inside)).mean()
 
 

@@ -8,7 +8,7 @@ import torch
 
 from dcl_monai.candidates import as_numbers
 
-from .log_space import LogAdd, LogNot, LogSum
+from .log_space import LogAdd, LogNot, LogSum, is_safe
 
 __all__ = ["LogProbabilities", "class_probabilities"]
 
@@ -60,20 +60,33 @@ class LogProbabilities:
             raise ValueError(f"{num_classes} classes need {num_classes} or {2 * num_classes} channels, got {channels}.")
         return self.classes
 
-    @cached_property
-    def halves(self) -> tuple[torch.Tensor, ...]:
-        """The logs of the intersections and of the extras."""
-        return self.log.chunk(2, dim=1)
+    @property
+    def shape(self) -> torch.Size:
+        """Shape of the probabilities."""
+        return self.log.shape
 
     @cached_property
     def classes(self) -> LogProbabilities:
         """The classes whose intersections and extras these channels are."""
-        return LogProbabilities(LogAdd.apply(*self.halves))
+        return ClassProbabilities(self)
 
     def split(self) -> tuple[LogProbabilities, LogProbabilities]:
         """The intersections z_cap and the extras z_delta."""
-        cap, delta = self.halves
-        return ShareProbabilities(cap, delta, self.classes), ShareProbabilities(delta, cap, self.classes)
+        return ShareProbabilities(self, 0.0), ShareProbabilities(self, 1.0)
+
+    def either(self, is_delta: torch.Tensor) -> LogProbabilities:
+        """
+        The extra where a mask is set, the intersection elsewhere.
+
+        Args:
+            is_delta: boolean Bm[HWD].
+        """
+        return ShareProbabilities(self, as_numbers(is_delta, self.log.dtype))
+
+    @cached_property
+    def halves(self) -> tuple[torch.Tensor, ...]:
+        """The logs of the intersections and of the extras."""
+        return self.log.chunk(2, dim=1)
 
     @cached_property
     def prob(self) -> torch.Tensor:
@@ -95,27 +108,76 @@ class LogProbabilities:
         Returns:
             shape B1[HWD].
         """
-        return LogSum.apply(self.log, as_numbers(members, self.log.dtype))
+        return LogSum.apply(self.log, as_numbers(members, self.log.dtype), self.prob.detach())
+
+
+class ClassProbabilities(LogProbabilities):
+    """
+    The sums of intersections and extras, y_j = z_cap_j + z_delta_j. Logs are added only where somebody needs them.
+
+    Args:
+        channels: the probabilities of the 2m channels.
+    """
+
+    def __init__(self, channels: LogProbabilities) -> None:
+        self._channels = channels
+
+    @property
+    def shape(self) -> torch.Size:
+        """Shape of the probabilities, without computing them."""
+        return self._channels.halves[0].shape
+
+    @cached_property
+    def log(self) -> torch.Tensor:  # type: ignore[override]
+        """log y, which is finite also where both summands round to 0."""
+        return LogAdd.apply(*self._channels.halves)
+
+    @cached_property
+    def prob(self) -> torch.Tensor:
+        """The probabilities y."""
+        if "log" in self.__dict__:  # half as many exponentials
+            return self.log.exp()
+        cap, delta = self._channels.prob.chunk(2, dim=1)
+        return cap + delta
+
+    def log_sum(self, members: torch.Tensor) -> torch.Tensor:
+        """The same set, of intersections and extras where the sum of the classes is too small."""
+        total = (self.prob * as_numbers(members, self.prob.dtype)).sum(dim=1, keepdim=True)
+        return total.log() if is_safe(total) else self._channels.log_sum(torch.cat([members, members], dim=1))
 
 
 class ShareProbabilities(LogProbabilities):
     """
-    The intersections (or the extras) alone: the m channels of a voxel no longer sum up to 1.
+    The intersections or the extras alone: the m channels of a voxel no longer sum up to 1.
 
     Args:
-        log: their logs, shape Bm[HWD].
-        other: the logs of the extras (or intersections), shape Bm[HWD].
-        classes: the probabilities of the classes, the sums of both.
+        channels: the probabilities of the 2m channels.
+        is_delta: 1 for the extra of a class in a voxel, 0 for its intersection: Bm[HWD], or a number for all.
     """
 
-    def __init__(self, log: torch.Tensor, other: torch.Tensor, classes: LogProbabilities) -> None:
-        super().__init__(log)
-        self._other, self._classes = other, classes
+    def __init__(self, channels: LogProbabilities, is_delta: torch.Tensor | float) -> None:
+        self._channels, self._is_delta = channels, is_delta
+
+    @cached_property
+    def log(self) -> torch.Tensor:  # type: ignore[override]
+        """Their logs."""
+        return self._chosen(*self._channels.halves)
+
+    @cached_property
+    def prob(self) -> torch.Tensor:
+        """Their probabilities."""
+        return self._chosen(*self._channels.prob.chunk(2, dim=1))
 
     @cached_property
     def log_not(self) -> torch.Tensor:
         """1 - z_cap_j = (1 - y_j) + z_delta_j, and the other way round, in log space."""
-        return LogAdd.apply(self._classes.log_not, self._other)
+        other = self._chosen(*reversed(self._channels.halves))
+        return LogAdd.apply(self._channels.classes.log_not, other)
+
+    def _chosen(self, cap: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+        if isinstance(self._is_delta, float):
+            return delta if self._is_delta else cap
+        return torch.lerp(cap, delta, self._is_delta)  # exact at 0 and 1
 
 
 def class_probabilities(logits: torch.Tensor, num_classes: int) -> torch.Tensor:

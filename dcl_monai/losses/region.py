@@ -55,10 +55,15 @@ class RegionDiceLoss(nn.Module):
     def of_probabilities(self, prob: LogProbabilities, candidates: torch.Tensor) -> torch.Tensor:
         """The same from class probabilities, for those who have them already."""
         inside = known_positive(candidates)
-        counted = _counted(inside, (inside | ~candidates) & (number_of_candidates(candidates) > 0))
-        w, y = (as_numbers(mask, prob.prob.dtype).flatten(2) for mask in (counted, inside))
-        p = prob.prob.flatten(2) * w
-        both, of_p, of_y, size = (p * y).sum(2), p.sum(2), (y * w).sum(2), w.sum(2)
+        decided = (inside | ~candidates) & number_of_candidates(candidates).bool()
+        y, w = (as_numbers(mask, prob.prob.dtype) for mask in (inside, decided))
+        if y.ndim < 5:  # an image is one slice, which counts or not
+            slices = slice_counts(y, w, tuple(range(2, y.ndim))).flatten(1)
+        else:
+            slices = torch.ones(())
+            y, w = in_slices_that_count(y, w)
+        p, y, w = prob.prob.flatten(2), y.flatten(2), w.flatten(2)
+        both, of_p, of_y, size = (slices * entries.sum(2) for entries in (p * y, p * w, y, w))
         neither = size - of_p - of_y + both
         loss = self._of_sums(both, of_p + of_y) + self._of_sums(neither, 2 * size - of_p - of_y)
         is_seen = (size.sum(0) > 0).to(p.dtype)
@@ -69,22 +74,25 @@ class RegionDiceLoss(nn.Module):
         return 1.0 - (2.0 * both.sum(0) + self.smooth) / (sizes.sum(0) + self.smooth)
 
 
-def _counted(inside: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:
+def slice_counts(inside: torch.Tensor, decided: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
     """
-    Which voxels count for which class.
+    For which classes a slice counts.
 
     Args:
-        inside: where a voxel is known to be of the class, Bm[HWD].
-        decided: where it is known whether it is.
+        inside: 1 where a voxel is known to be of the class, 0 elsewhere, Bm[HWD].
+        decided: 1 where it is known whether it is.
+        axes: the axes of a slice.
+
+    Returns:
+        1 where it does, of size 1 along the axes.
     """
-    spatial = tuple(range(2, decided.ndim))
-    # an image is one slice, a volume a stack of slices along an axis that augmentation may have turned
-    slices = [spatial] if len(spatial) < 3 else [tuple(k for k in spatial if k != axis) for axis in spatial]
-    counted = torch.zeros_like(decided)
-    for axes in slices:
-        share = as_numbers(decided, torch.float32).mean(axes, keepdim=True)
-        shown = inside.any(axes[-1], keepdim=True)
-        for axis in axes[:-1]:
-            shown = shown.any(axis, keepdim=True)
-        counted |= (share == 1.0) | ((share > MAJORITY) & shown)
-    return counted & decided
+    share, shown = decided.mean(axes, keepdim=True), inside.sum(axes, keepdim=True)
+    return ((share == 1.0) | ((share > MAJORITY) & (shown > 0.0))).to(decided.dtype)
+
+
+def in_slices_that_count(inside: torch.Tensor, decided: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both of a volume, a stack of slices along an axis that augmentation may have turned, with 0 elsewhere."""
+    counted = torch.zeros(())
+    for axes in ((3, 4), (2, 4), (2, 3)):
+        counted = torch.maximum(counted, slice_counts(inside, decided, axes))
+    return inside * counted, decided * counted

@@ -12,9 +12,10 @@ class. The merged terms count once per voxel, not once per class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from dcl_monai.candidates import as_numbers, known_positive, number_of_candidates
 
@@ -92,8 +93,10 @@ def positive_ce(prob: LogProbabilities) -> torch.Tensor:
 
 
 def positive_dice(prob: LogProbabilities) -> torch.Tensor:
-    """f_P of Dice: 1 - 2p / (1 + p)."""
-    return (1.0 - prob.prob) / (1.0 + prob.prob)
+    """f_P of Dice: 1 - 2p / (1 + p), whose derivative is -2 / (1 + p)^2."""
+    p = prob.prob
+    q = 1.0 / (1.0 + p.detach())
+    return WithSlope.apply(p, (1.0 - p.detach()) * q, -2.0 * q * q)
 
 
 def negative_ce(prob: LogProbabilities) -> torch.Tensor:
@@ -102,13 +105,31 @@ def negative_ce(prob: LogProbabilities) -> torch.Tensor:
 
 
 def negative_dice(prob: LogProbabilities) -> torch.Tensor:
-    """f_N of Dice: 2p / (1 + p)."""
-    return 2.0 * prob.prob / (1.0 + prob.prob)
+    """f_N of Dice: 2p / (1 + p), whose derivative is 2 / (1 + p)^2."""
+    p = prob.prob
+    q = 1.0 / (1.0 + p.detach())
+    return WithSlope.apply(p, 2.0 * p.detach() * q, 2.0 * q * q)
 
 
 def negative_log1p(prob: LogProbabilities) -> torch.Tensor:
-    """f_N of the exclusive loss: log(p + epsilon) with epsilon = 1."""
-    return torch.log1p(prob.prob)
+    """f_N of the exclusive loss: log(p + epsilon) with epsilon = 1, whose derivative is 1 / (1 + p)."""
+    p = prob.prob
+    return WithSlope.apply(p, torch.log1p(p.detach()), 1.0 / (1.0 + p.detach()))
+
+
+class WithSlope(torch.autograd.Function):
+    """A function of p of which value and derivative are given: autograd would keep and revisit every step of it."""
+
+    @staticmethod
+    def forward(ctx: Any, p: torch.Tensor, value: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(slope)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (slope,) = ctx.saved_tensors
+        return slope * grad, None, None
 
 
 def known(prob: LogProbabilities, candidates: torch.Tensor) -> tuple[LogProbabilities, torch.Tensor]:

@@ -337,10 +337,14 @@ def test_unknown_conditional_labels_have_no_effect(combination, average, rng, mo
     for cond_mask in (mask, torch.where(is_known, mask, ~mask)):
         leaf = prob.clone().requires_grad_()
         channels = LogProbabilities(leaf.log())
-        shares = [LogProbabilities(half.log()) for half in leaf.chunk(2, dim=1)]
-        for share, half in zip(shares, leaf.chunk(2, dim=1), strict=True):
-            share.log_not = torch.log1p(-half)  # as in test_unknown_entries_have_no_derivative
-        monkeypatch.setattr(channels, "split", lambda shares=shares: shares)
+        cap, delta = leaf.chunk(2, dim=1)
+
+        def either(is_delta, cap=cap, delta=delta):
+            share = LogProbabilities(torch.where(is_delta, delta, cap).log())
+            share.log_not = torch.log1p(-torch.where(is_delta, delta, cap))  # as in test_unknown_entries_...
+            return share
+
+        monkeypatch.setattr(channels, "either", either)
         values.append(loss.of_probabilities(channels, cond_mask, is_known))
         gradients.append(*torch.autograd.grad(values[-1], leaf))
     assert values[0] == values[1] > 0

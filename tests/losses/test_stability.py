@@ -16,6 +16,7 @@ from dcl_monai.losses import (
     LogProbabilities,
     PriorLoss,
     class_probabilities,
+    log_space,
 )
 from dcl_monai.losses.log_space import LogAdd
 from dcl_monai.losses.terms import NEGATIVE, POINTWISE_NEGATIVE, POSITIVE
@@ -99,6 +100,21 @@ def test_log_not_gradient_by_logits(channels):
     prob = logits.softmax(1).unflatten(1, (-1, M)).sum(1)
     (expected,) = torch.autograd.grad((weights * torch.log(1 - prob)).sum(), logits)
     torch.testing.assert_close(result, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_sums_that_stand_and_sums_of_logs_are_the_same(combination, monkeypatch):
+    """What a CPU adds up as it stands, and what a GPU adds up by the logs."""
+    generator = torch.Generator().manual_seed(0)
+    logits = (4 * torch.randn(2, 2 * M, 6, 6, generator=generator)).requires_grad_()
+    candidates = (torch.rand(2, M, 6, 6, generator=generator) < 0.5) | (torch.arange(M) == 0).reshape(M, 1, 1)
+    loss = ConditionalCompatibleLoss(M, combination)
+    values = []
+    for safe in (log_space.SAFE, torch.inf):
+        monkeypatch.setattr(log_space, "SAFE", safe)
+        values.append(loss(logits, candidates, torch.rand(2, M, 6, 6, generator=generator.manual_seed(1)) < 0.5))
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*(torch.autograd.grad(value, logits)[0] for value in values))
 
 
 # Saturated predictions.

@@ -204,6 +204,19 @@ def test_prior(negative, f_n):
     assert float(value) == pytest.approx((inclusiveness + exclusiveness) / 2)
 
 
+@pytest.mark.parametrize("negative", [("ce",), ("dice",), ("ex_ce", "ex_dice")], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_prior_of_a_drawn_label_is_that_of_a_probability(negative, scale):
+    """Where the label is 0 or 1, one share of every entry is looked at instead of both; known here and there."""
+    generator = torch.Generator().manual_seed(0)
+    logits = (scale * torch.randn(2, 6, 5, generator=generator, dtype=torch.float64)).requires_grad_()
+    mask, known = (torch.rand(2, 3, 5, generator=generator) < 0.6 for _ in range(2))
+    loss = PriorLoss(3, negative)
+    drawn, soft = loss(logits, mask, known), loss(logits, mask.double(), known)
+    torch.testing.assert_close(drawn, soft)
+    torch.testing.assert_close(*(torch.autograd.grad(value, logits)[0] for value in (drawn, soft)))
+
+
 def test_prior_adds_its_functions():
     both, ce, dice = (PriorLoss(3, names, averaging="sum") for names in (("ce", "dice"), ("ce",), ("dice",)))
     args = voxels(SPLIT).log(), voxels(CONDITIONS)
