@@ -5,6 +5,7 @@ from .conditional import ConditionalDataset
 from .patches import PatchDataset
 from .samplers import CandidateSampler, DrawSampler
 from .slices import SliceDataset
+from .workers import default_workers
 
 __all__ = [
     "CandidateSampler",
@@ -13,4 +14,5 @@ __all__ = [
     "PatchDataset",
     "SliceDataset",
     "cached_dataset",
+    "default_workers",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from types import TracebackType
 
@@ -12,6 +13,8 @@ __all__ = ["DataError", "report_user_errors"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+WORKER = "in DataLoader worker process"
+"""A process that loads data hands over what it met as text."""
 
 
 class DataError(ValueError):
@@ -29,6 +32,8 @@ def find_user_error(error: BaseException | None) -> DataError | None:
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
+        if WORKER in str(error) and (line := re.search(r"^[\w.]*\bDataError: (.+)$", str(error), re.MULTILINE)):
+            return DataError(line[1])
         if isinstance(error, DataError):
             return error
         seen.add(id(error))
@@ -40,6 +45,10 @@ def find_refusal(error: BaseException | None) -> str | None:
     """Return one line if the system refused to write (a full disk, a folder that is read-only or gone)."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
+        if WORKER in str(error) and (
+            found := re.search(r"Error: \[Errno (\d+)\] (.+?): '(.+)'$", str(error), re.MULTILINE)
+        ):
+            error = OSError(int(found[1]), found[2], found[3])
         if isinstance(error, OSError):
             name = os.fsdecode(error.filename or "a file of this run")
             gone = error.errno == errno.ENOENT and not os.path.exists(os.path.dirname(name) or ".")

@@ -47,6 +47,37 @@ def test_user_error_is_one_line(body):
     assert process.stdout == ""
 
 
+IN_WORKER = """
+import torch
+class Broken(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+    def __getitem__(self, index):
+        try:
+            {}
+        except ValueError as error:
+            raise RuntimeError("applying transform failed") from error
+list(torch.utils.data.DataLoader(Broken(), num_workers=1))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ('raise DataError("a.nii: mend it")', "a.nii: mend it"),
+        (
+            'raise OSError(28, "No space left on device", "/out/a")',
+            "/out/a: cannot be written (No space left on device). Make room on the disk, or choose another folder.",
+        ),
+    ],
+)
+def test_error_of_a_worker_is_one_line(error, line):
+    process = run(IN_WORKER.format(error))
+    assert process.returncode == 1
+    assert process.stderr == f"error: {line}\n"
+
+
 def test_other_errors_keep_their_traceback():
     process = run('raise ValueError("a bug")')
     assert process.returncode == 1
