@@ -509,3 +509,20 @@ def test_training_from_two_partial_labels(server, acdc, tmp_path):
     assert any(not torch.equal(value, new["model"][name]) for name, value in old["model"].items())
     (kept,) = (server.model.parent / "previous").iterdir()
     assert kept.read_bytes() == before == (acdc[0] / "models" / "model.pt").read_bytes()
+
+
+def test_replaced_label_is_kept(server, acdc, tmp_path):
+    """A person's work is never lost: with what its client said about it, and only what was replaced."""
+    image, truth = acdc[1][0]
+    folder = server.workspace / "previous_labels" / "final" / image_id(image)
+    drawn, kept = [], [set(folder.glob("*.nii.gz"))]
+    for name in ("RV", "LV"):
+        drawn.append((voxels(truth) == CLASSES[name]).astype(np.uint8))
+        nib.save(nib.Nifti1Image(drawn[-1], nib.load(truth).affine), tmp_path / "label.nii.gz")
+        note = {"label_info": [{"name": name.lower(), "idx": 1}]}
+        server.steps(["store", image_id(image), str(tmp_path / "label.nii.gz"), note])
+        kept.append(set(folder.glob("*.nii.gz")))
+    (replaced,) = kept[2] - kept[1]
+    assert len(kept[1] - kept[0]) <= 1  # what another test stored
+    assert np.array_equal(voxels(replaced), drawn[0])
+    assert '"rv"' in replaced.with_name(replaced.name.replace(".nii.gz", ".json")).read_text()

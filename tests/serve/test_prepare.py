@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,33 @@ class TestRefusals:
         words = ["--bundle", bundle, "--studies", tmp_path / "nowhere", "--workspace", tmp_path / "w", "--port", "8000"]
         assert prepare.main([*map(str, words[:-1]), "0"]) == 1
         assert capsys.readouterr().err.startswith("error: --port 0")
+
+
+def approve(workspace: Path) -> subprocess.CompletedProcess[str]:
+    """What `start.sh --approve` runs."""
+    command = [sys.executable, SERVE / "approve.py", "--workspace", workspace]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_approved_by_one_command(tmp_path):
+    """The candidate takes over, what was served stays; a damaged candidate, or none, is refused in one line."""
+    models = tmp_path / "app" / "model" / "hospital" / "models"
+    served, candidate = models / "model.pt", models / "candidates" / "20260101T000000_000000Z.pt"
+    write_model(served, seed=0)
+    assert approve(tmp_path).stderr.startswith(f"error: {tmp_path}: one model with a candidate is needed")
+    write_model(candidate, seed=1)
+    before, content = served.read_bytes(), candidate.read_bytes()
+    candidate.write_bytes(content[:-1000])
+    refused = approve(tmp_path)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: ")
+    assert refused.stderr.count("\n") == 1
+    assert served.read_bytes() == before
+    candidate.write_bytes(content)
+    done = approve(tmp_path)
+    assert "is served from the next request on" in done.stdout, done.stderr
+    assert served.read_bytes() == content
+    assert [path.read_bytes() for path in (models / "previous").iterdir()] == [before]
 
 
 @pytest.mark.parametrize("name", ["acdc", "mscmr", "mmwhs"])
