@@ -25,7 +25,7 @@ class DescribedImages(Protocol):
     items: Sequence[Sample]
     descriptors: torch.Tensor
     """Descriptors of the items by the rule, (N, d)."""
-    annotated: list[list[int]]
+    annotated: Sequence[np.ndarray]
     """For every class the items in which it is annotated."""
 
 
@@ -72,9 +72,9 @@ def fill_bank(bank: ConditionBank, dataset: DescribedImages, size: int = 16, cho
     bank.fill(images, masks, valid, describe=choice == "similar")
 
 
-def farthest_points(descriptors: torch.Tensor, entries: list[int], size: int) -> list[int]:
+def farthest_points(descriptors: torch.Tensor, entries: Sequence[int] | np.ndarray, size: int) -> list[int]:
     """Return up to ``size`` of the entries, spread over their descriptors (N, d)."""
-    if not entries:
+    if not len(entries):
         return []
     distance = torch.cdist(descriptors, descriptors.mean(0, keepdim=True))[:, 0]
     taken = [int(distance.argmin())]
@@ -83,4 +83,4 @@ def farthest_points(descriptors: torch.Tensor, entries: list[int], size: int) ->
         nearest[taken] = -1.0  # none twice, however many are alike
         taken.append(int(nearest.argmax()))
         nearest = torch.minimum(nearest, torch.cdist(descriptors, descriptors[taken[-1:]])[:, 0])
-    return [entries[index] for index in taken]
+    return [int(entries[index]) for index in taken]

@@ -95,7 +95,7 @@ class ConditionalDataset(Dataset):
         """Describe every item once, and note in which items each class is annotated."""
         self.subjects = []
         told: set[int] = set()
-        self.annotated: list[list[int]] = [[] for _ in range(self.num_classes)]
+        annotated: list[list[int]] = [[] for _ in range(self.num_classes)]
         seen: list[set[str]] = [set() for _ in range(self.num_classes)]
         for index, item in enumerate(self.items[i] for i in range(len(self.items))):
             described = self.rule.describe(item["image"].unsqueeze(0))[0]
@@ -112,9 +112,11 @@ class ConditionalDataset(Dataset):
                 if 1 << j in drawn:
                     seen[j].add(item["subject"])
                 if j in everywhere or 1 << j in drawn:
-                    self.annotated[j].append(index)
+                    annotated[j].append(index)
+        self.annotated: Sequence[np.ndarray] = [np.array(entries, dtype=np.int64) for entries in annotated]
+        self.owners = np.unique(self.subjects, return_inverse=True)[1]
         indistinct = indistinct_classes(told, self.num_classes)
-        for j, entries in enumerate(self.annotated):
+        for j, entries in enumerate(annotated):
             shown = {self.subjects[index] for index in entries}
             if not shown and not any(j in pair for pair in indistinct):
                 logger.warning(
@@ -155,18 +157,19 @@ class ConditionalDataset(Dataset):
             an item for every class that has any, and for every class whether it may be a condition of the dual target:
             false where all that is left is of the dual target's own subject.
         """
-        own = self.subjects[index]
-        first = self.pick(index, [[k for k in self.annotated[dual_class] if self.subjects[k] != own]], rng)[0]
+        # as arrays: of each of 200,000 items a list would be made anew
+        others = [entries[self.owners[entries] != self.owners[index]] for entries in self.annotated]
+        first = self.pick(index, [others[dual_class]], rng)[0]
         pools, apart = [], []
-        for j, entries in enumerate(self.annotated):
-            others = [k for k in entries if self.subjects[k] != own]
-            strangers = [k for k in others if self.subjects[k] != self.subjects[first]]
-            pools.append([first] if j == dual_class else strangers or others)
-            apart.append(j == dual_class or bool(strangers) or not entries)
-        chosen = self.pick(index, [pool or [index] for pool in pools], rng)
-        return [k if entries else None for k, entries in zip(chosen, self.annotated, strict=True)], apart
+        for j, entries in enumerate(others):
+            strangers = entries[self.owners[entries] != self.owners[first]]
+            pool = np.array([first]) if j == dual_class else strangers if len(strangers) else entries
+            pools.append(pool if len(pool) else np.array([index]))
+            apart.append(j == dual_class or len(strangers) > 0 or not len(self.annotated[j]))
+        chosen = self.pick(index, pools, rng)
+        return [k if len(entries) else None for k, entries in zip(chosen, self.annotated, strict=True)], apart
 
-    def pick(self, index: int, pools: Sequence[Sequence[int]], rng: np.random.Generator) -> list[int]:
+    def pick(self, index: int, pools: Sequence[np.ndarray], rng: np.random.Generator) -> list[int]:
         """Draw items out of each pool at random, and let the rule pick one of them for item ``index``."""
         drawn = [rng.choice(pool, size=min(self.pool, len(pool)), replace=False) for pool in pools]
         width = max(map(len, drawn))
@@ -204,7 +207,7 @@ class ConditionalDataset(Dataset):
         shown = self.conditional and not 0 < int(self._epoch) <= self.plain_epochs
         sets: list[Sequence[int]] = []
         if shown:
-            available = [j for j, entries in enumerate(self.annotated) if entries]
+            available = [j for j, entries in enumerate(self.annotated) if len(entries)]
             dual_class = available[rng.integers(len(available))]
             indices, apart = self.conditions(number, dual_class, rng)
             picked = self.load(indices, target)

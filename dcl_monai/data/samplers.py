@@ -83,17 +83,18 @@ class CandidateSampler(DrawSampler):
 
     def __init__(self, items: Sequence[Sample], num_classes: int, **kwargs: Any) -> None:
         super().__init__(items, **kwargs)
-        self.showing: list[list[int]] = [[] for _ in range(num_classes)]
+        showing: list[list[int]] = [[] for _ in range(num_classes)]
         for index in range(len(items)):
             item = items[index]
             drawn = {item["sets"][int(code)] for code in torch.unique(item["label"])}
             for j in range(num_classes):
                 if 1 << j in drawn:
-                    self.showing[j].append(index)
+                    showing[j].append(index)
+        self.showing = [np.array(members, dtype=np.int64) for members in showing]  # a draw of a list would copy it
 
     def draws(self, rng: np.random.Generator) -> list[int]:
         """The items that all ranks together draw in an epoch."""
-        classes = [members for members in self.showing if members]
+        classes = [members for members in self.showing if len(members)]
         draws = []
         for _ in range(self.total_size):
             if not classes or rng.random() < 0.5:
