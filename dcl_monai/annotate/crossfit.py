@@ -36,8 +36,9 @@ class CrossFit:
 
     The subjects with an annotation are divided into K folds. For each fold the bundle's ``train.json`` trains a model
     on the other subjects, one in five of which chooses the model. An image without any annotation is in no fold: all
-    K models predict it, and their mean counts. ``fast`` uses the bundle's own model for all images instead, which has
-    seen some of them.
+    K models predict it, and their mean counts. So are test images: no model learns from them, so that what is made by
+    these models can be tested on them. ``fast`` uses the bundle's own model for all images instead, which has seen some
+    of them.
 
     The models are kept in the bundle, ``crossfit/<key>/fold_<k>/model.pt``. The key depends on the data and on the
     settings, so that they are trained once. A training that was interrupted goes on.
@@ -79,16 +80,17 @@ class CrossFit:
         self.words, self.overlays, self.seed = list(words), list(overlays), seed
         self.fast = fast
         self.items: list[Item] = [item for split in SPLITS for item in self.datalist[split]]
-        annotated = [item for item in self.items if annotations_of(item)]
-        number = len({item["subject"] for item in annotated})
+        self.annotated = [item for item in self.items if annotations_of(item)]
+        learnt = [item for item in self.annotated if item not in self.datalist["test"]]
+        number = len({item["subject"] for item in learnt})
         if not fast and not 2 <= folds <= number // 2:
             raise DataError(
-                f"{source}: {number} subject(s) have an annotation, too few for {folds} folds of two or more. Choose 2 "
-                "or more --folds, annotate more, or use the bundle's own model with --fast."
+                f"{source}: {number} subject(s) have an annotation, too few for {folds} folds of two or more (test "
+                "subjects do not count). Choose 2 or more --folds, annotate more, or use the bundle's own model with "
+                "--fast."
             )
         self.folds = 1 if fast else folds
-        self.fold_of = {} if fast else fold_subjects(annotated, len(self.classes), folds, seed)
-        self.annotated = annotated
+        self.fold_of = {} if fast else fold_subjects(learnt, len(self.classes), folds, seed)
         command_of("train", self.bundle, self.words, self.overlays)  # refuses what is no bundle, and misspelt options
 
     @cached_property
@@ -151,8 +153,8 @@ class CrossFit:
         self.predictor(0)  # a model of other classes is refused before anything is written
 
     def training_list(self, fold: int) -> Datalist:
-        """What the model of a fold is trained on: all annotated subjects but those of the fold."""
-        others = [item for item in self.annotated if self.fold_of[item["subject"]] != fold]
+        """What the model of a fold is trained on: all annotated subjects but those of the fold and of the test."""
+        others = [item for item in self.annotated if self.fold_of.get(item["subject"], fold) != fold]
         part = fold_subjects(others, len(self.classes), VALIDATION, self.seed)
         return {
             **self.datalist,

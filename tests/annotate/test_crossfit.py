@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dcl_monai.cli import main
 from dcl_monai.datalist import fold_subjects
 from dcl_monai.utils import DataError
 
+BUNDLES = Path(__file__).parents[2] / "bundles"
 SHORT = {
     "stage1_epochs": "1",
     "stage2_epochs": "0",
@@ -44,6 +46,14 @@ def test_folds_have_every_kind_of_annotation_alike():
     assert Counter((subject[0], fold) for subject, fold in folds.items()) == {(j, k): 2 for j in "12" for k in range(3)}
     assert folds == fold_subjects(items[::-1], 3, 3)
     assert folds != fold_subjects(items, 3, 3, seed=1)
+
+
+def test_no_model_learns_from_test_images(hospitals):
+    crossfit = CrossFit(hospitals(2), BUNDLES / "acdc", 2)
+    tested = {image["subject"] for image in crossfit.datalist["test"]}
+    assert tested
+    learnt = [crossfit.training_list(fold) for fold in range(2)]
+    assert not tested & {i["subject"] for part in learnt for i in (*part["training"], *part["validation"])}
 
 
 def test_within_sets():
