@@ -2,6 +2,7 @@
 
     python benchmarks/annotation_loop.py audit --data hearts --out audit.json
     python benchmarks/annotation_loop.py next --data hearts --out next.json --seeds 5
+    python benchmarks/annotation_loop.py next --data ACDC --real --out next_acdc.json --seeds 2
 
 The data are synthetic hearts, which are made if they are not there. A small network is trained on slices by the
 compatible loss; the rankings are those of `dcl_monai.annotate`.
@@ -34,9 +35,10 @@ STRATEGIES = ("next", "random", "entropy")
 POOL, TEST, START, STEP, ROUNDS = 24, 26, 6, 6, 4
 
 
-def load_hearts(folder: Path) -> list[tuple[int, np.ndarray, np.ndarray, tuple[float, ...]]]:
+def load_hearts(folder: Path, real: bool = False) -> list[tuple[int, np.ndarray, np.ndarray, tuple[float, ...]]]:
     """Subject, standardised image, label and spacing of every volume."""
-    write_synthetic_acdc(folder, SUBJECTS, DATA_SEED, progress=False)
+    if not real:
+        write_synthetic_acdc(folder, SUBJECTS, DATA_SEED, progress=False)
     hearts = []
     for path in sorted(folder.glob("patient*/*_gt.nii.gz")):
         image = nib.load(str(path).replace("_gt", ""))
@@ -203,15 +205,15 @@ def dice(a: np.ndarray, b: np.ndarray) -> float:
 # ---- next ----
 
 
-def simulate(folder: Path, seed: int, steps: int) -> dict[str, object]:
+def simulate(folder: Path, seed: int, steps: int, real: bool) -> dict[str, object]:
     """Draw what each strategy proposes, with the hidden labels, and measure Dice on other subjects."""
     random = np.random.default_rng(1000 + seed)
     hearts = []
-    for subject, image, label, spacing in load_hearts(folder):
+    for subject, image, label, spacing in load_hearts(folder, real):
         zoom = (spacing[0] / 3, spacing[1] / 3, 1)
         small = ndimage.zoom(ndimage.gaussian_filter(image, (1, 1, 0)), zoom, order=1)
         hearts.append((subject, centre(small, 48), centre(ndimage.zoom(label, zoom, order=0), 48)))
-    order = random.permutation(np.arange(1, SUBJECTS + 1))
+    order = random.permutation(sorted({heart[0] for heart in hearts}))
     pool = [heart for heart in hearts if heart[0] in set(order[:POOL].tolist())][::2]  # one phase of each subject
     test = [heart for heart in hearts if heart[0] in set(order[POOL:].tolist())][1::2]
     pairs = [(n, j) for n in range(POOL) for j in (1, 2, 3)]
@@ -277,6 +279,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--real", action="store_true", help="next: --data is a folder of 50 patients of ACDC")
     parser.add_argument("--size", type=int, default=112)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -286,7 +289,7 @@ def main() -> None:
     else:
         runs = []
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-            runs.append(simulate(arguments.data, seed, arguments.steps or 100))
+            runs.append(simulate(arguments.data, seed, arguments.steps or 100, arguments.real))
             result = {"runs": runs, **summary(runs)}
             arguments.out.write_text(json.dumps(result, indent=1))
     result["cpu_seconds"] = round(time.process_time() - begin)
