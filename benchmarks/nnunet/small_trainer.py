@@ -6,17 +6,18 @@ import json
 import time
 from pathlib import Path
 
+import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 
 class nnUNetTrainerSmall(nnUNetTrainer):  # nnU-Net's way of writing
-    """25 epochs of 75 steps. Keeps some epochs, with the processor's time until then, and leaves out the last test."""
+    """20 epochs of 75 steps. Keeps some epochs, with the processor's time until then, and leaves out the last test."""
 
-    KEPT = (2, 5, 10, 15, 25)
+    KEPT = (2, 5, 10, 20)
 
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        self.num_epochs, self.num_iterations_per_epoch, self.num_val_iterations_per_epoch = 25, 75, 2
+    def __init__(self, plans: dict, configuration: str, fold: int, dataset_json: dict, device: torch.device) -> None:
+        super().__init__(plans, configuration, fold, dataset_json, device)  # reads these names
+        self.num_epochs, self.num_iterations_per_epoch, self.num_val_iterations_per_epoch = 20, 75, 2
 
     def on_epoch_end(self) -> None:
         super().on_epoch_end()

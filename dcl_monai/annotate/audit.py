@@ -20,6 +20,8 @@ from .protocols import Protocol, find_protocols
 
 __all__ = ["audit"]
 
+LOUD = 4
+"""Spreads by which a label differs from the others before the viewer marks it."""
 COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "kind", "score", "slice", *KINDS, "says"]
 
 
@@ -102,7 +104,7 @@ def write_findings(
             note = f"{shown[finding.case][1]} {note}"
             shown[finding.case] = (prediction, note, *shown[finding.case][2:])
         else:
-            shown[finding.case] = (prediction, note, rank <= 10, signs.point)
+            shown[finding.case] = (prediction, note, finding.score >= LOUD, signs.point)
     write_table(out / "audit.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "labels to look at again", crossfit.datalist, list(shown.values()), within=False)
     notes = [describe(protocol, classes) for protocol in protocols]
@@ -112,7 +114,7 @@ def write_findings(
         )
     summary = (
         f"{len(rows)} of {len(findings)} drawn structures, most contradicted first. A model may be wrong, too. "
-        "The score says by how many spreads a label differs from the others; below 4 it is as good as most."
+        f"The score says by how many spreads a label differs from the others; below {LOUD} it is as good as most."
     )
     write_page(out / "audit.html", "Labels to look at again", summary, rows, out, notes)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nibabel as nib
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 
 from dcl_monai.datalist import Datalist, Item
@@ -164,8 +165,8 @@ def write_view(
     for number, (prediction, note, marked, point) in enumerate(shown):
         given = prediction.within_sets() if within else prediction.probabilities
         labels = given.argmax(0).numpy().astype(np.uint8)
-        unsure = (1 - given.max(0).values).numpy()
-        unsure[given.sum(0).numpy() < 0.5] = 0  # outside of the field of view
+        total = given.sum(0)  # below one outside of the field of view, and at its border
+        unsure = torch.where(total > 0.5, 1 - given.max(0).values / total.clamp_min(0.5), 0).numpy()
         source = nib.Nifti1Image(labels, prediction.affine.numpy())
         maps = {name: folder / "maps" / f"{number + 1:03d}_{name}.nii.gz" for name in ("labels", "uncertainty")}
         save_like(source, labels, maps["labels"], "dcl-monai labels")
