@@ -4,7 +4,8 @@
     python benchmarks/bounds.py hearts.json --truth full.json --bundle acdc --folds 3 --training ...
 
 Synthetic: a small network learns small synthetic hearts from partial labels, one class of four per subject. Then 40
-subjects, drawn at random from 400, calibrate the bounds, which are tested on 500 others; 200 times. Takes two minutes on one core.
+subjects, drawn at random from 400, calibrate the bounds, which are tested on 500 others; 200 times. Takes two
+minutes on one core.
 
 Real: the models that `dcl-monai complete` made (with the same options, so that none is trained again) predict images
 that they did not see; `--truth` is a datalist with their full labels. A random half of the subjects calibrates, the
