@@ -20,6 +20,7 @@ from dcl_monai.inferers.report import RunReport, stamp
 from dcl_monai.inferers.sheet import Case, draw_contact_sheets
 from dcl_monai.metrics import expected_dice
 from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import reason, remedy
 from dcl_monai.utils.images import voxel_ml
 from dcl_monai.utils.locks import take_lock
 from dcl_monai.visualize.viewer import Case as ViewCase
@@ -95,8 +96,13 @@ def complete_datalist(
     if ignore is not None and not 0 < ignore <= 1:
         raise DataError(f"--ignore {ignore}: is no probability. Choose a number above 0, up to 1.")
     writer = WRITERS[form](out, crossfit.datalist, Path(crossfit.source).stem, modality_of(crossfit.bundle), number)
+    if not crossfit.items:
+        raise DataError(f"{crossfit.source}: names no image. Add images to complete.")
     refuse_other(out)
-    lock = take_lock(out)
+    try:
+        lock = take_lock(out)
+    except OSError as error:
+        raise DataError(f"{out}: cannot be written ({reason(error)}). {remedy(error)}") from error
     if lock is None:
         raise DataError(f"{out}: another run is writing to it. Wait for its end, or set another --out.")
     try:

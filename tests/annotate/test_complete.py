@@ -87,6 +87,15 @@ def test_nothing_else_is_replaced(no_pictures, known_models, tmp_path):
         complete_datalist(known_models(), tmp_path / "out", "decathlon")
 
 
+def test_a_target_that_cannot_be_written_and_a_list_without_images_end_in_one_line(known_models):
+    crossfit = known_models()
+    with pytest.raises(DataError, match="cannot be written"):
+        complete_datalist(crossfit, "/proc/no/such")
+    crossfit.items = []
+    with pytest.raises(DataError, match="names no image"):
+        complete_datalist(crossfit, "/proc/no/such")
+
+
 def test_unsure_voxels_can_be_left_out(no_pictures, known_models, tmp_path):
     crossfit = known_models()
     report = complete_datalist(crossfit, tmp_path / "all", "decathlon", ignore=1)
