@@ -254,7 +254,7 @@ class Guard:
         """Store a label of an image."""
         query = self.query(request, required=("image",), image=self.known_image, tag=re.compile("final|original|"))
         words = query["image"], query.get("tag") or "final"
-        rules = {"client_id": str, "label_info": list, "annotated": list}
+        rules = {"client_id": str, "label_info": list, "annotated": list, "scribbles": bool, "unions": dict}
         return await self.upload(request, "label", rules, self.backend.save_label, *words)
 
     async def store_image(self, request: Request) -> Response:

@@ -73,6 +73,8 @@ class Ranking:
         except DataError as error:
             logger.warning(f"next: {error}")
             return set()
+        if "unlabelled" in annotation:  # strokes
+            return set()
         return {self.classes[j] for j in annotation["annotated"] if isinstance(j, int)}
 
 

@@ -338,13 +338,15 @@ class TestUploads:
         params = {
             "label_info": [{"name": "rv", "idx": 1}],
             "annotated": ["RV"],
+            "scribbles": False,
+            "unions": {"heart": ["RV", "LV"]},
             "client_id": "me",
             "ts": 1,
             "name": "/x",
         }
         call = self.put(studies, "/datastore/label?image=heart_1&user=x", params, label=("/tmp/a b/x.nii.gz", content))
         assert call.status == 200
-        kept = {key: params[key] for key in ("client_id", "label_info", "annotated")}
+        kept = {key: params[key] for key in ("client_id", "label_info", "annotated", "scribbles", "unions")}
         assert call.seen == ("save_label", "heart_1", "final", content, ".nii.gz", kept)
 
     def test_image(self, studies):

@@ -65,6 +65,14 @@ def info(*segments: tuple[str, int]) -> dict[str, Any]:
         # nothing said: class indices, and what is in the file
         ([0, 0, 2, 0], {}, {0: 0, 1: 1, 2: 2, 3: 3}, [2]),
         ([0, 0, 2, 0], None, {0: 0, 1: 1, 2: 2, 3: 3}, [2]),
+        # by the names of segments: absent, a union
+        ([0, 1, 1, 0], info(("lv", 1), ("RV (absent)", 2)), {0: 0, 1: 3, 2: 1}, [1, 3]),
+        ([0, 2, 2, 0], info(("rv (Absent)", 1), ("myo", 2), ("lv", 3)), {0: 0, 1: 1, 2: 2, 3: 3}, [1, 2]),
+        ([0, 1, 1, 0], info(("rv + MYO+lv (union)", 1)), {0: 0, 1: (1, 2, 3)}, [(1, 2, 3)]),
+        ([0, 1, 2, 0], info(("RV", 1), ("rv+myo+lv", 2)), {0: 0, 1: 1, 2: (2, 3)}, [1, (2, 3)]),
+        # of a script
+        ([0, 1, 1], info(("heart", 1)) | {"unions": {"Heart": ["RV", "MYO", "LV"]}}, {0: 0, 1: (1, 2, 3)}, [(1, 2, 3)]),
+        ([0, 0, 0], info() | {"annotated": ["RV+MYO", "LV"]}, {0: 0}, [(1, 2), 3]),
     ],
 )
 def test_meaning(store, values, note, meaning, annotated):
@@ -85,6 +93,15 @@ def test_meaning(store, values, note, meaning, annotated):
         ([0, 1], {"label_info": [{"idx": 1}]}, "label_info is damaged"),
         ([0, 1], {"annotated": "rv"}, "list of names"),
         ([0, 1], {"annotated": ["background"]}, "no structure that one draws"),
+        ([0, 1], info(("rv (absent)", 1)), "is .absent. has voxels"),
+        ([0, 1], info(("heart (union)", 1)), r"'heart'.*'A\+B \(union\)'"),
+        ([0, 1], info(("rv (union)", 1)), "is a single structure"),
+        ([0, 1], info(("rv", 1), ("rv (absent)", 2)), "twice"),
+        ([0, 1], info(("rv", 1), ("background (absent)", 2)), "never absent"),
+        ([0, 1, 2], info(("rv (scribble)", 1), ("lv", 2)), "has strokes, and 'lv' as a whole"),
+        ([0, 1], info(("rv (scribble)", 1)) | {"annotated": ["RV"]}, "has no meaning"),
+        ([0, 1], info(("heart", 1)) | {"unions": {"heart": ["RV", "spleen"]}}, "RV.spleen"),
+        ([0, 1], info(("heart", 1)) | {"unions": {"heart": "RV"}}, "lists of names are needed"),
     ],
 )
 def test_refuses(store, values, note, message):
@@ -124,6 +141,35 @@ def test_candidate_sets_of_an_item_as_the_server_gives_it(store, tmp_path):
     sets = [from_bits(bits) for bits in candidate_sets(item["label"])]
     codes = torch.as_tensor(item["label"]).flatten().long().tolist()
     assert [sets[code] for code in codes] == [(0, 1, 2), (3,), (3,), (0, 1, 2)]
+
+
+def sets_of(label, image) -> list[tuple[int, ...]]:
+    """Candidate sets of a stored label, voxel by voxel."""
+    load = LoadImaged("image", ensure_channel_first=True)
+    chain = Compose([StoredAnnotationd("label", CLASSES), load, LoadCandidatesd("label", len(CLASSES))])
+    item = chain({"image": str(image), "label": str(label)})
+    table = [from_bits(bits) for bits in candidate_sets(item["label"])]
+    return [table[code] for code in torch.as_tensor(item["label"]).flatten().long().tolist()]
+
+
+ALL = (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("note", "sets"),
+    [
+        # the RV within the whole heart; what is left of the heart is MYO or LV
+        (info(("RV", 1), ("RV+MYO+LV (union)", 2)), [(0,), (1,), (2, 3), (0,)]),
+        (info(("RV", 1), ("MYO", 2), ("LV (absent)", 3)), [(0,), (1,), (2,), (0,)]),
+        (info(("RV (scribble)", 1), ("background (scribble)", 2)), [ALL, (1,), (0,), ALL]),
+        (info(("RV", 1), ("background", 2)) | {"scribbles": True}, [ALL, (1,), (0,), ALL]),
+        # segments that Slicer lists and nobody used
+        (info(("LV (scribble)", 1), ("MYO (scribble)", 2), ("RV", 3)), [ALL, (3,), (2,), ALL]),
+        (info(("RV (scribble)", 1), ("MYO+LV (scribble)", 2)), [ALL, (1,), (2, 3), ALL]),
+    ],
+)
+def test_candidate_sets_of_unions_absent_ones_and_strokes(store, tmp_path, note, sets):
+    assert sets_of(store([0, 1, 2, 0], note), tmp_path / "heart.nii.gz") == sets
 
 
 class TestCheckAnnotation:
