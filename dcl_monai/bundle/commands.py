@@ -14,7 +14,10 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from monai.bundle import ConfigParser
+from PIL import Image
 
+from dcl_monai.inferers.folder import output_name
+from dcl_monai.transforms.images import is_picture
 from dcl_monai.utils import DataError
 
 from .command_line import check_ids, options
@@ -26,12 +29,15 @@ VERBS = {
     "train": ("run", "training"),
     "evaluate": ("run", "evaluating"),
     "predict": ("run", "run"),
-    "export": ("ckpt_export", "network_def"),
 }
+FORMATS = {"ts": ("ckpt_export", "network_def"), "onnx": ("onnx_export", "network_def"), "pt2": ("run", "exporting")}
+"""What an export runs, by the ending of its file: TorchScript, ONNX, a program of ``torch.export``."""
 CONFIGS = {"train": ("train",), "evaluate": ("train", "evaluate"), "predict": ("inference",), "export": ("inference",)}
 
 
-def command_of(verb: str, bundle: str | Path, words: Sequence[str] = (), overlays: Sequence[str] = ()) -> list[str]:
+def command_of(
+    verb: str, bundle: str | Path, words: Sequence[str] = (), overlays: Sequence[str] = (), form: str = "ts"
+) -> list[str]:
     """
     The command behind a verb.
 
@@ -41,6 +47,7 @@ def command_of(verb: str, bundle: str | Path, words: Sequence[str] = (), overlay
         words: further options, ids of its configuration such as ``--batch_size 4``.
         overlays: config files that are merged over the bundle's; a name such as ``losses/ce.json`` is one of this
             project's.
+        form: of an export: ``ts``, ``onnx`` or ``pt2``.
 
     Raises:
         DataError: when the folder is no bundle, a model is missing, or an option does not exist.
@@ -56,15 +63,20 @@ def command_of(verb: str, bundle: str | Path, words: Sequence[str] = (), overlay
     elif "fold" in given:
         words = fold_words(verb, folder, words)
         given = options(words)
+    if verb == "export" and form == "pt2":
+        overlays = [*overlays, "torch_export.json"]
     files += [find_overlay(name) for name in overlays]
     check_words(words, files)
     model = Path(str(given.get("model_file", folder / "models" / "model.pt")))
     if verb != "train" and not model.is_file():
         raise DataError(f"{model}: no such model. Train one first: dcl-monai train {shlex.quote(str(folder))}")
-    command = [sys.executable, "-m", "monai.bundle", *VERBS[verb]]
+    command = [sys.executable, "-m", "monai.bundle", *(FORMATS[form] if verb == "export" else VERBS[verb])]
     if verb == "export":
-        exported = {"filepath": folder / "models" / "model.ts", "ckpt_file": model, "bundle_root": folder}
-        exported |= {"meta_file": folder / "configs" / "metadata.json"}
+        exported = {"filepath": folder / "models" / f"model.{form}", "bundle_root": folder}
+        if form != "pt2":
+            exported |= {"ckpt_file": model, "meta_file": folder / "configs" / "metadata.json"}
+        if form == "onnx":
+            exported |= {"args_file": folder / "configs" / "onnx_export.json"}
         for name, path in exported.items():
             command += [] if name in given else [f"--{name}", str(path)]
     names = [str(file) for file in files]
@@ -136,9 +148,11 @@ def as_words(settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def run_verb(verb: str, bundle: str | Path, settings: Mapping[str, Any], overlays: Sequence[str] = ()) -> None:
+def run_verb(
+    verb: str, bundle: str | Path, settings: Mapping[str, Any], overlays: Sequence[str] = (), form: str = "ts"
+) -> None:
     """Run a verb from Python."""
-    code = run_command(command_of(verb, bundle, as_words(settings), overlays))
+    code = run_command(command_of(verb, bundle, as_words(settings), overlays, form))
     if code:
         raise DataError(f"{bundle}: {verb} failed with exit code {code}; its output above says why.")
 
@@ -156,15 +170,18 @@ def train(bundle: str | Path, overlays: Sequence[str] = (), **settings: Any) -> 
     Returns:
         the folder of the bundle; its model is ``models/model.pt``.
     """
-    folder = Path(bundle)
-    if folder.is_file():
+    folder = bundle_of(bundle)
+    if not (folder / "configs" / "train.json").is_file() and Path(bundle).is_file():
         from .new import new_bundle
 
-        source, folder = folder, folder.with_suffix("")
-        if not (folder / "configs" / "train.json").is_file():
-            new_bundle(source, folder)
+        new_bundle(bundle, folder)
     run_verb("train", folder, settings, overlays)
     return folder
+
+
+def bundle_of(path: str | Path) -> Path:
+    """The folder of a bundle, for a file that describes data that of its name beside it."""
+    return Path(path).with_suffix("") if Path(path).is_file() else Path(path)
 
 
 def evaluate(bundle: str | Path, **settings: Any) -> None:
@@ -178,15 +195,16 @@ def evaluate(bundle: str | Path, **settings: Any) -> None:
     run_verb("evaluate", bundle, settings)
 
 
-def export(bundle: str | Path, **settings: Any) -> None:
+def export(bundle: str | Path, form: str = "ts", **settings: Any) -> None:
     """
-    Write the model of a bundle as TorchScript, ``models/model.ts``.
+    Write the model of a bundle for other programs, ``models/model.ts``.
 
     Args:
         bundle: folder of the bundle.
+        form: ``ts`` (TorchScript), ``onnx`` or ``pt2`` (``torch.export``).
         **settings: ids of the configuration.
     """
-    run_verb("export", bundle, settings)
+    run_verb("export", bundle, settings, form=form)
 
 
 def predict(
@@ -200,21 +218,22 @@ def predict(
     Segment images.
 
     Args:
-        bundle: folder of a bundle with a model.
-        images: a folder of NIfTI files, one file, or an array (H, W, D).
+        bundle: folder of a bundle with a model; or the YAML file that it was made from, see :func:`train`.
+        images: a folder of NIfTI files, one file (NIfTI or a picture), or an array (H, W, D), of a model of several
+            channels (H, W, D, C).
         output: folder of the outputs; needed for a folder.
         spacing: voxel size of an array in mm.
         **settings: ids of the configuration, such as ``num_sets=4``.
 
     Returns:
-        for a folder that of the outputs, else the class indices of the image as an array.
+        for a folder that of the outputs, else the class indices of the image as an array; of a picture (rows, columns).
     """
     if isinstance(images, np.ndarray):
         with tempfile.TemporaryDirectory() as name:
             file = Path(name) / "image.nii.gz"
             nib.save(nib.Nifti1Image(images.astype(np.float32), np.diag([*spacing, 1.0])), file)
             return predict(bundle, file, output, **settings)
-    images = Path(images)
+    images, bundle = Path(images), bundle_of(bundle)
     if images.is_dir():
         if output is None:
             raise DataError(f"{images}: is a folder. Give a folder for the outputs, too.")
@@ -224,5 +243,7 @@ def predict(
         folder = Path(output or name)
         paths = {"dataset_dir": images.parent, "pattern": images.name, "exclude": [], "output_dir": folder}
         run_verb("predict", bundle, {**paths, "contact_sheet": False, **settings})
-        stem, _, ending = images.name.rpartition(".nii")
-        return np.asarray(nib.nifti1.load(folder / f"{stem}_seg.nii{ending}").dataobj)
+        segmented = folder / output_name(images.name, "seg")
+        if is_picture(segmented):
+            return np.asarray(Image.open(segmented))
+        return np.asarray(nib.nifti1.load(segmented).dataobj)

@@ -24,22 +24,26 @@ def subjects(datalist: Datalist) -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def drawn(datalist: Datalist) -> dict[str, dict[str, set[str]]]:
-    """Subjects by data set and structure that somebody drew in them; unions by their names."""
+def drawn(datalist: Datalist) -> dict[str, dict[str, dict[str, set[str]]]]:
+    """Subjects by data set, structure that somebody drew in them, and split; unions by their names."""
     classes = datalist["classes"]
     names = {tuple(members): union for union, members in datalist.get("unions", {}).items()}
-    found: dict[str, dict[str, set[str]]] = {}
-    for item in (item for split in SPLITS for item in datalist[split]):
-        shown = {classes[j] for j in shown_classes(item, len(classes)) if j}
+    found: dict[str, dict[str, dict[str, set[str]]]] = {}
+    for split, item in ((name, item) for name in SPLITS for item in datalist[name]):
+        shown = dict.fromkeys(classes[j] for j in sorted(shown_classes(item, len(classes))) if j)
         for annotation in annotations_of(item):
             for entry in annotation.get("annotated") or ():
                 if not isinstance(entry, int):
                     members = tuple(sorted(entry))
-                    shown.add(names.get(members, " or ".join(classes[j] for j in members)))
+                    shown[names.get(members, " or ".join(classes[j] for j in members))] = None
         structures = found.setdefault(item["dataset"], {})
-        for name in sorted(shown):
-            structures.setdefault(name, set()).add(item["subject"])
-    return found
+        for name in shown:
+            structures.setdefault(name, {each: set() for each in SPLITS})[split].add(item["subject"])
+    order = [*classes, *names.values()]
+    return {
+        dataset: dict(sorted(structures.items(), key=lambda entry: [*order, entry[0]].index(entry[0])))
+        for dataset, structures in found.items()
+    }
 
 
 def card_entries(datalist: Datalist) -> dict[str, Any]:
@@ -74,7 +78,10 @@ def write_readme(settings: BundleSettings, datalist: Datalist, digest: str, size
     told, rows = drawn(datalist), []
     for name, splits in subjects(datalist).items():
         counts = " | ".join(str(len(splits[split])) for split in SPLITS)
-        structures = ", ".join(f"{structure} ({len(who)})" for structure, who in told[name].items())
+        structures = ", ".join(
+            f"{structure} ({' / '.join(str(len(who[split])) for split in SPLITS)})"
+            for structure, who in told[name].items()
+        )
         rows.append(f"| {name} | {counts} | {structures or 'nothing'} |")
     intensity = "zero mean, unit variance per image"
     if settings.intensity:
@@ -113,7 +120,7 @@ Each prints the `python -m monai.bundle` command that it runs.
 
 ## Data
 
-Subjects, and in how many of them each structure was drawn. Datalist SHA-256 `{digest}`.
+Subjects, and in how many of them (training / validation / test) each structure was drawn. Datalist SHA-256 `{digest}`.
 
 | data set | training | validation | test | structures |
 |---|---|---|---|---|

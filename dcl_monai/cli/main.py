@@ -23,7 +23,7 @@ COMMANDS = {
     "complete": "fill what nobody drew, and write full labels for other tools",
     "convert": "make a datalist of a public data set in its original layout",
     "evaluate": "test the model of a bundle",
-    "export": "write the model of a bundle as TorchScript",
+    "export": "write the model of a bundle as TorchScript, ONNX or a program of torch.export",
     "new": "make a bundle for your own data",
     "next": "say which structure in which image to draw next",
     "plan": "set up a network from the data, as an overlay for a bundle",

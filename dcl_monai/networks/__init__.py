@@ -3,6 +3,7 @@
 from .compnet import CompNet
 from .dclnet import DCLNet
 from .model_file import bank_sizes, check_model, load_model, load_trained, load_weights, save_model
+from .program import make_program, save_program
 from .unet_plus import UNetPlus
 
 __all__ = [
@@ -14,5 +15,7 @@ __all__ = [
     "load_model",
     "load_trained",
     "load_weights",
+    "make_program",
     "save_model",
+    "save_program",
 ]

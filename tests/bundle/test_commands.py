@@ -53,6 +53,12 @@ def test_commands(bundle):
     assert exported[exported.index("--filepath") + 1] == str(bundle / "models" / "model.ts")
     assert exported[exported.index("--config_file") + 1] == inference
     assert "--key_in_ckpt" not in exported
+    program, onnx = (command_of("export", bundle, form=form) for form in ("pt2", "onnx"))
+    assert program[3:5] == ["run", "exporting"]
+    assert options(program)["config_file"] == [inference, str(overlay_folder() / "torch_export.json")]
+    assert onnx[3:5] == ["onnx_export", "network_def"]
+    assert options(onnx)["args_file"] == str(bundle / "configs" / "onnx_export.json")
+    assert [options(command)["filepath"][-9:] for command in (program, onnx)] == ["model.pt2", "odel.onnx"]
 
 
 def test_printed_and_run(bundle, ran, capsys):
@@ -101,6 +107,8 @@ def test_all_folds_predict_together(bundle, ran):
         (["train", "{}", "--overlay", "losses/cf.json"], "no such file"),
         (["train", "{}", "--overlay"], "give the config file"),
         (["train", "{}/configs"], "is no bundle"),
+        (["export", "{}", "--format", "tflite"], "--format tflite: give one of ts, onnx, pt2"),
+        (["export", "{}", "--format"], "--format: give one of ts, onnx, pt2"),
         (["evaluate", "{}", "--model_file", "other.pt"], "other.pt: no such model. Train one first"),
     ],
 )
@@ -110,6 +118,13 @@ def test_mistakes(bundle, ran, capsys, words, message):
     assert message in error
     assert error.count("\n") == 1
     assert not ran
+
+
+def test_export_by_its_format(bundle, ran):
+    assert main(["export", str(bundle), "--format", "pt2"]) == 0
+    assert ran[0][3:5] == ["run", "exporting"]
+    dcl_monai.export(bundle, "onnx")
+    assert ran[1][3:5] == ["onnx_export", "network_def"]
 
 
 def test_in_python(bundle, ran, monkeypatch):
@@ -141,3 +156,18 @@ def test_predict_an_array(bundle, monkeypatch):
     array = np.random.default_rng(0).normal(size=(4, 5, 6))
     found = dcl_monai.predict(bundle, array, spacing=(2, 2, 10))
     assert np.array_equal(found, array > 0)
+
+
+def test_predict_a_picture_by_the_file_that_describes_the_data(bundle, monkeypatch):
+    from PIL import Image
+
+    def segment(words):
+        given = options(words)
+        assert given["config_file"] == str(bundle / "configs" / "inference.json")
+        Image.fromarray(np.eye(3, 4, dtype=np.uint8)).save(Path(given["output_dir"]) / "a_seg.png")
+        return 0
+
+    monkeypatch.setattr(commands, "run_command", segment)
+    description = bundle.with_suffix(".yaml")
+    description.touch()
+    assert np.array_equal(dcl_monai.predict(description, bundle / "a.png"), np.eye(3, 4))

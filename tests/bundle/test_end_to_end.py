@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nibabel as nib
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
@@ -36,6 +37,7 @@ def test_from_a_file_to_an_exported_model(dims, hospitals, tmp_path):
     shutil.rmtree(made)  # a copy needs nothing of it
     log = run("dcl_monai", "verify", bundle, cwd=tmp_path)
     assert "model and export were not checked" in log
+    assert log.count("ok ") == 6
 
     config = bundle / "configs" / "train.json"
     short = [word for name, value in SHORT.items() for word in (f"--{name}", value)]
@@ -65,6 +67,14 @@ def test_from_a_file_to_an_exported_model(dims, hospitals, tmp_path):
     run("dcl_monai", "export", bundle, cwd=tmp_path)
     model = torch.jit.load(bundle / "models" / "model.ts")
     assert "settings_json" in model.state_dict()
+    for form in ("pt2", "onnx"):
+        run("dcl_monai", "export", bundle, "--format", form, cwd=tmp_path)
+    planned = torch.rand(3, 1, *[16] * dims)
+    expected = model(planned).detach().numpy()
+    program = torch.export.load(bundle / "models" / "model.pt2").module()
+    assert np.allclose(program(planned).detach().numpy(), expected, atol=1e-4)
+    session = onnxruntime.InferenceSession(bundle / "models" / "model.onnx")
+    assert np.allclose(session.run(None, {"image": planned.numpy()})[0], expected, atol=1e-4)
     assert len(list((bundle / "runs").iterdir())) == 1  # nothing but training makes runs
 
 

@@ -34,8 +34,8 @@ def test_everything_is_there_and_true(made):
     assert metadata["label_classes"] == "east: both; north: A; south: B"
     readme = (folder / "docs" / "README.md").read_text()
     assert "| data set | training | validation | test | structures |" in readme
-    assert "| north | 3 | 1 | 1 | A (5) |" in readme
-    assert "| east | 3 | 1 | 1 | both (5) |" in readme
+    assert "| north | 3 | 1 | 1 | A (3 / 1 / 1) |" in readme
+    assert "| east | 3 | 1 | 1 | both (3 / 1 / 1) |" in readme
     assert "Apache License" in (folder / "LICENSE").read_text()
     assert "Data set south" in (folder / "docs" / "data_license.txt").read_text()
 

@@ -12,11 +12,10 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-import torch.fx.experimental._config
 from monai.bundle import onnx_export
 from monai.networks.utils import convert_to_onnx, convert_to_torchscript
 
-from dcl_monai.networks import CompNet, DCLNet, save_model
+from dcl_monai.networks import CompNet, DCLNet, make_program, save_model
 
 pytestmark = pytest.mark.slow
 
@@ -104,10 +103,7 @@ def save_program(path: Path) -> None:
 
 
 def program(name: str) -> torch.export.ExportedProgram:
-    image, free = example(name)
-    shapes = (dict.fromkeys(free, torch.export.Dim.DYNAMIC),)
-    with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # sides below 17, too
-        return torch.export.export(make(name), (image,), dynamic_shapes=shapes)
+    return make_program(make(name), example(name)[0])
 
 
 @pytest.mark.parametrize("name", SCRIPTABLE)
