@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 from pydoc import locate
 from typing import Any
@@ -16,7 +17,9 @@ from monai.bundle import ConfigParser, run
 
 from dcl_monai.utils import DataError
 
-__all__ = ["check_command_line", "check_ids", "given_config"]
+from .resources import overlay_folder
+
+__all__ = ["check_command_line", "check_ids", "check_overlays", "given_config"]
 
 OWN = {name for name in inspect.signature(run).parameters if name != "override"}
 """Options of ``monai.bundle run`` itself."""
@@ -40,10 +43,12 @@ def check_command_line(words: Sequence[str] | None = None) -> None:
         words: the command line, default: that of this process.
 
     Raises:
-        DataError: when an option is no id of the configuration, or a path that MONAI would change.
+        DataError: when an option is no id of the configuration, or a path that MONAI would change, or when two overlays
+            contradict each other.
     """
     given, files = read_command_line(words)
     if files:
+        check_overlays(files)
         check_ids(given, ConfigParser.load_config_files(files), Path(files[0]).name)
 
 
@@ -113,6 +118,29 @@ def check_paths(given: Mapping[str, Any]) -> None:
         value = given.get(name)
         if isinstance(value, str) and "#" in value and value[0] not in "$@%":
             raise DataError(f"--{name} {value}: MONAI does not take a '#' in settings as it is. Use a path without it.")
+
+
+def check_overlays(files: Iterable[str | Path]) -> None:
+    """
+    Refuse two overlays of this project that set one id to different values: their order would decide in silence.
+
+    Args:
+        files: config files that are merged. Those of bundles and of a user's own may change what others say.
+
+    Raises:
+        DataError: for the first such pair.
+    """
+    folder = overlay_folder()
+    overlays = {
+        path.relative_to(folder).as_posix(): ConfigParser.load_config_file(path)
+        for path in (Path(file).resolve() for file in files)
+        if path.is_relative_to(folder)
+    }
+    for (first, one), (second, other) in combinations(overlays.items(), 2):
+        for id_, value in one.items():
+            twice = [name for name in other if f"{name}#".startswith(f"{id_}#") or f"{id_}#".startswith(f"{name}#")]
+            if any(name != id_ or other[name] != value for name in twice if not name.startswith("+")):
+                raise DataError(f"configs/{first} and configs/{second} both set {twice[0]}. Leave one of them out.")
 
 
 def check_ids(ids: Iterable[str], config: Mapping[str, Any], name: str) -> None:

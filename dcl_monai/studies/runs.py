@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dcl_monai.bundle.command_line import check_overlays
 from dcl_monai.bundle.resources import bundle_folder, overlay_folder
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
@@ -240,7 +241,8 @@ def training(
     folder: Path, name: str, settings: StudySettings, recipe: Recipe, seed: int, epochs: tuple[int, int]
 ) -> Step:
     """The step that trains and tests."""
-    configs = overlay_folder()
+    overlays = [*settings.overlay_files, *(overlay_folder() / overlay for overlay in recipe.overlays)]
+    check_overlays(overlays)
     stage2 = epochs[1] if recipe.two_stages else 0
     shared: dict[str, Any] = {
         "dataset_dir": settings.dataset_dir and as_literal(settings.dataset_dir),
@@ -253,11 +255,7 @@ def training(
         name,
         folder,
         "training",
-        (
-            str(settings.bundle_dir / "configs" / "train.json"),
-            *map(str, settings.overlay_files),
-            *(str(configs / overlay) for overlay in recipe.overlays),
-        ),
+        (str(settings.bundle_dir / "configs" / "train.json"), *map(str, overlays)),
         {
             **{key: value for key, value in shared.items() if value is not None},
             **({"annotation": "given", "split": settings.split} if settings.as_is and not settings.is_own else {}),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dcl_monai.bundle.command_line import check_command_line, check_ids, options
+from dcl_monai.bundle.command_line import check_command_line, check_ids, check_overlays, options
 from dcl_monai.utils import DataError
 
 ROOT = Path(__file__).parents[2]
@@ -118,3 +118,36 @@ def test_a_path_that_monai_would_change(word):
     """Results landed in ``out::1``, or in ``out``."""
     with pytest.raises(DataError, match="Use a path without it"):
         check_command_line([PROGRAM, "run", "--config_file", str(ROOT / "bundles/acdc/configs/train.json"), word])
+
+
+class TestOverlays:
+    @pytest.mark.parametrize(
+        ("first", "second", "id_"),
+        [
+            ("paper/ablation_5.json", "paper/ablation_6.json", "dual"),
+            ("paper/ablation_6.json", "losses/mmee.json", "combination"),
+            ("paper/cpu_scale.json", "paper/paper_scale.json", "pixdim"),
+        ],
+    )
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_contradiction(self, first, second, id_, order):
+        words = ["run", "training", "--config_file"]
+        files = [f"configs/{name}" for name in (first, second)][::order]
+        with pytest.raises(DataError, match=f"^{files[0]} and {files[1]} both set {id_}. Leave one of them out"):
+            check_command_line([PROGRAM, *words, str([str(ROOT / file) for file in files])])
+
+    def test_entry_and_part_of_it(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("dcl_monai.bundle.command_line.overlay_folder", lambda: tmp_path)
+        (tmp_path / "a.json").write_text('{"loss": {"weight": 1.0}}')
+        (tmp_path / "b.json").write_text('{"loss#weight": 2.0}')
+        with pytest.raises(DataError, match="both set loss#weight"):
+            check_overlays([tmp_path / "a.json", tmp_path / "b.json"])
+
+    def test_what_goes_together(self, tmp_path):
+        own = tmp_path / "mine.json"
+        own.write_text('{"prior_weight": 0.5}')
+        bundle = ROOT / "bundles/acdc/configs/train.json"
+        paper = [ROOT / "configs/paper" / name for name in ("ablation_6.json", "cpu_scale.json")]
+        check_overlays([bundle, *paper, own])
+        check_overlays([bundle, *paper, paper[0]])
+        check_overlays([ROOT / "configs" / name for name in ("multi_gpu.json", "relabel.json")])  # both add to a list

@@ -19,6 +19,7 @@ import yaml
 
 from dcl_monai.cli import main
 from dcl_monai.datalist import load_datalist
+from dcl_monai.synthetic import write_synthetic_acdc
 
 pytestmark = pytest.mark.slow
 
@@ -45,12 +46,13 @@ def table(folder: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def hospitals(synthetic_acdc, tmp_path_factory) -> Path:
+def hospitals(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("hospitals")
-    script = [sys.executable, ROOT / "docs/examples/split_acdc.py", synthetic_acdc, out]
+    hearts = write_synthetic_acdc(tmp_path_factory.mktemp("acdc"), num_subjects=15, progress=False)
+    script = [sys.executable, ROOT / "docs/examples/split_acdc.py", hearts, out]
     subprocess.run(script, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     content = yaml.safe_load((out / "hearts.yaml").read_text(encoding="utf-8"))
-    # three or four subjects each: one or two are trained on
+    # four subjects each, and three that are held out: two are trained on
     (out / "hearts.yaml").write_text(yaml.safe_dump(content | {"split": [2, 1, 1]}))
     return out / "hearts.yaml"
 
