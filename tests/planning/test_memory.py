@@ -23,6 +23,8 @@ NETWORK = {
     "deep_supr_num": 1,
 }
 SIZE = (16, 16, 8)
+NOISE = 0.05
+"""The order in which autograd lets go of tensors varies: one or two of the smallest, about 1% of these steps."""
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -54,13 +56,14 @@ def test_counts_without_content_what_real_tensors_take():
 
 def test_grows_with_the_batch():
     one, two, four = (counted_bytes(NETWORK, SIZE, batch, 0, False) for batch in (1, 2, 4))
-    assert four - two == pytest.approx(2 * (two - one), rel=0.02)
+    assert four - two == pytest.approx(2 * (two - one), rel=NOISE)
     assert two > 1.5 * one
 
 
 def test_parts():
     base = counted_bytes(NETWORK, SIZE, 2, 0, False)
-    assert counted_bytes(NETWORK, SIZE, 2, 7, False) - base == 3 * 7 * 16 * 16 * 8 * 5
+    bank = 3 * 700 * 16 * 16 * 8 * 5
+    assert counted_bytes(NETWORK, SIZE, 2, 700, False) - base == pytest.approx(bank, rel=0.01)
     assert 0.4 * base < counted_bytes(NETWORK, SIZE, 2, 0, True) < 0.8 * base  # the loss stays in 32 bits
     more = NETWORK | {"num_classes": 8}
     assert counted_bytes(more, SIZE, 2, 0, False) > 1.3 * base
