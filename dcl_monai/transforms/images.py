@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,10 @@ __all__ = [
     "stack_channels",
     "write_picture",
 ]
+
+# Every LoadImage also makes MONAI's reader for GPUs, which complains twice on a machine that has none.
+logging.getLogger("monai.data.nvimgcodec_pydicom_plugin").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", message="NvImgCodecPydicomReader")
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 CHANNEL_FILES = "further_images"

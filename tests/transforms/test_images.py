@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -46,6 +49,16 @@ def two_channels(tmp_path, write_nifti):
         label[2:4, 2:4] = 1
         write_nifti(f"s{k}_gt.nii.gz", label, np.diag([2, 2, 2, 1.0]))
     return ["{subject}_t1.nii.gz", "{subject}_t2.nii.gz"]
+
+
+def test_no_complaint_about_a_missing_gpu():
+    """A command printed it for every reader that it made."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from dcl_monai.transforms import LoadImagesd; LoadImagesd('image')"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 class TestChannels:
