@@ -111,7 +111,7 @@ def test_rows_that_not_every_division_has(made_up_study):
 
 @pytest.mark.parametrize(
     ("changed", "message"),
-    [({"split_seed": 0}, "split seed 0 and fold 0, as .* has"), ({"iterations": 6}, "iterations 6, .* 500. Only")],
+    [({"split_seed": 0}, "split seed 0 and fold 0, as .* has"), ({"iterations": 6}, "iterations 6, .* 500. Report")],
 )
 def test_studies_that_differ_in_more_are_refused(made_up_study, changed, message):
     one = made_up_study({"dcl": lambda k, seed: 0.6}, seeds=(0,))
