@@ -76,7 +76,7 @@ class TestForm:
             (lambda c, d: c.update(classes=["background", True]), ["`classes[1]`", "got True", "quotes"]),
             (lambda c, d: c.update(classes=["background", ""]), ["`classes[1]`: is empty"]),
             (lambda c, d: c.update(classes=["background", "R\nV"]), [r"`classes[1]`: 'R\nV' has a line break"]),
-            (lambda c, d: c.update(classes=["background", " RV"]), ["' RV'", "blanks around it"]),
+            (lambda c, d: c.update(classes=["background", " RV"]), ["' RV'", "begins or ends with a blank"]),
             (lambda c, d: c.update(classes=["background", "Unlabelled"]), ["'Unlabelled' cannot name"]),
             (lambda c, d: c["classes"].append("rv"), ["the name 'RV' is given twice", "case"]),
             (lambda c, d: c["unions"].update(LV=["RV", "MYO"]), ["the name 'LV' is given twice"]),
