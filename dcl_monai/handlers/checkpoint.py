@@ -57,10 +57,6 @@ class RunCheckpoint:
         self.files: list[str] = []
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         self.content = {"trainer": engine, **self.content}
         if getattr(engine, "scaler", None) is not None:  # of mixed precision
             self.content["scaler"] = engine.scaler
