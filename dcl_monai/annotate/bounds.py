@@ -41,7 +41,7 @@ def calibrate_model(crossfit: CrossFit, model_file: str | Path, level: float = 0
         DataError: when there is no model, or it was trained for other classes.
     """
     if not 0.5 <= level < 1:
-        raise DataError(f"--level {level}: is no probability to trust. Choose one from 0.5 to below 1, such as 0.9.")
+        raise DataError(f"--level {level}: is not a probability to trust. Choose one from 0.5 to below 1, such as 0.9.")
     if crossfit.fast:
         raise DataError("--fast: bounds need models that did not see the images. Leave --fast out.")
     content = load_model(model_file)

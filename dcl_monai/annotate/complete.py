@@ -94,7 +94,7 @@ def complete_datalist(
     if form == "masks" and ignore is not None:
         raise DataError("--ignore: masks have no value for it. Choose --format nnunet or decathlon.")
     if ignore is not None and not 0 < ignore <= 1:
-        raise DataError(f"--ignore {ignore}: is no probability. Choose a number above 0, up to 1.")
+        raise DataError(f"--ignore {ignore}: is not a probability. Choose a number above 0, up to 1.")
     writer = WRITERS[form](out, crossfit.datalist, Path(crossfit.source).stem, modality_of(crossfit.bundle), number)
     if not crossfit.items:
         raise DataError(f"{crossfit.source}: names no image. Add images to complete.")

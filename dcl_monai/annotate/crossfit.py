@@ -91,7 +91,7 @@ class CrossFit:
             )
         self.folds = 1 if fast else folds
         self.fold_of = {} if fast else fold_subjects(learnt, len(self.classes), folds, seed)
-        command_of("train", self.bundle, self.words, self.overlays)  # refuses what is no bundle, and misspelt options
+        command_of("train", self.bundle, self.words, self.overlays)  # refuses other folders, and misspelt options
 
     @cached_property
     def key(self) -> str:

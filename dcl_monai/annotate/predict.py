@@ -96,7 +96,7 @@ class Predictor:
     def __init__(self, bundle: str | Path, model_file: str | Path) -> None:
         file = Path(bundle) / "configs" / "inference.json"
         if not file.is_file():
-            raise DataError(f"{bundle}: is no bundle, configs/inference.json is missing. Make one: dcl-monai new.")
+            raise DataError(f"{bundle}: is not a bundle: configs/inference.json is missing. Make one: dcl-monai new.")
         content = load_model(model_file)
         parser = ConfigParser()
         parser.read_config(str(file))

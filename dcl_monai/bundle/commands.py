@@ -16,7 +16,7 @@ import numpy as np
 from monai.bundle import ConfigParser
 from PIL import Image
 
-from dcl_monai.inferers.folder import output_name
+from dcl_monai.inferers.names import output_name
 from dcl_monai.transforms.images import is_picture
 from dcl_monai.utils import DataError
 
@@ -50,13 +50,13 @@ def command_of(
         form: of an export: ``ts``, ``onnx`` or ``pt2``.
 
     Raises:
-        DataError: when the folder is no bundle, a model is missing, or an option does not exist.
+        DataError: when the folder is not a bundle, a model is missing, or an option does not exist.
     """
     folder = Path(bundle)
     files = [folder / "configs" / f"{name}.json" for name in CONFIGS[verb]]
     for file in files:
         if not file.is_file():
-            raise DataError(f"{folder}: is no bundle, configs/{file.name} is missing. Make one: dcl-monai new.")
+            raise DataError(f"{folder}: is not a bundle: configs/{file.name} is missing. Make one: dcl-monai new.")
     given = options(words)
     if verb == "train":
         overlays = [*overlays, *own_overlays(given)]
@@ -124,7 +124,7 @@ def refuse_epochs(given: Mapping[str, Any]) -> None:
 def check_words(words: Sequence[str], files: Sequence[Path]) -> None:
     """Refuse options that are no ids of the configuration, with a suggestion."""
     if words and not words[0].startswith("-"):
-        raise DataError(f"{words[0]}: what is this? Options are ids of the configuration: --batch_size 4.")
+        raise DataError(f"{words[0]}: is not an option. Options are ids of the configuration: --batch_size 4.")
     config = ConfigParser.load_config_files([str(file) for file in files])
     check_ids([name for name in options(words) if name not in EXPORT], config, files[0].name)
 

@@ -136,7 +136,7 @@ def check_metadata(folder: Path) -> None:
     if not re.fullmatch(r"\d+\.\d+\.\d+", content["version"]):
         raise DataError(f"{path}: version {content['version']!r} is not of the form 1.2.3. Correct it.")
     if content["version"] not in content["changelog"]:
-        raise DataError(f"{path}: version {content['version']} is not in the changelog. Say there what is new.")
+        raise DataError(f"{path}: version {content['version']} is not in the changelog. Add what is new.")
 
 
 def check_properties(folder: Path) -> None:
@@ -220,7 +220,7 @@ def check_model(folder: Path) -> None:
         )
     dims = len(form["inputs"]["image"]["spatial_shape"])
     if content["settings"].get("network", {}).get("spatial_dims", dims) != dims:
-        raise DataError(f"{path}: is no network of {dims} dimensions, as metadata.json says. Train this bundle.")
+        raise DataError(f"{path}: is not a {dims}D network, but metadata.json says so. Train this bundle.")
     verify_net_in_out(**network_arguments(folder))
 
 

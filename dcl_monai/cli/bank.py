@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     content = load_model(arguments.model)
     model, settings = arguments.model, content["settings"]
     if settings and not settings["network"].get("conditional", True):
-        raise DataError(f"{model}: was trained without conditions, and has no use for a bank.")
+        raise DataError(f"{model}: was trained without conditions, so it uses no bank.")
     if arguments.datalist is not None:
         if arguments.size < 1:
             raise DataError(f"--size {arguments.size}: at least one image per class is needed.")

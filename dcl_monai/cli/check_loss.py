@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import in_a_line
 
 __all__ = ["add_arguments", "load_loss", "run"]
 
@@ -52,10 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         found = find_counterexample(loss, arguments.num_classes, arguments.trials)
         indifferent = found is None and is_indifferent(loss, arguments.num_classes)
     except Exception as error:  # the user's own code raises whatever it likes
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(
             f"{arguments.loss}: failed on logits (1, {arguments.num_classes}, H, W) of double precision and boolean "
-            f"candidate sets of the same shape ({type(error).__name__}: {reason}). It must return a scalar."
+            f"candidate sets of the same shape ({type(error).__name__}: {in_a_line(error)}). It must return a scalar."
         ) from error
     if found is not None:
         print(f"{arguments.loss} is NOT compatible: a wrong prediction costs less than the ground truth.\n")
@@ -92,10 +92,9 @@ def load_loss(name: str, num_classes: int, arguments: str = "{}") -> Callable[..
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # importing runs the user's own code
-        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"{module_name}: cannot be imported ({type(error).__name__}: {reason}). Call the command in the folder of "
-            "the module, or install it."
+            f"{module_name}: cannot be imported ({type(error).__name__}: {in_a_line(error)}). Call the command in the "
+            "folder of the module, or install it."
         ) from error
     found: Any = getattr(module, attribute, None)
     if not callable(found):

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dcl_monai.bundle.verify import verify_bundle
 
     if not (arguments.bundle / "configs").is_dir():
-        raise DataError(f"{arguments.bundle}: is no bundle, it has no folder configs. Make one: dcl-monai new.")
+        raise DataError(f"{arguments.bundle}: is not a bundle: it has no folder configs. Make one: dcl-monai new.")
     failed = 0
     for name, problem in verify_bundle(arguments.bundle):
         failed += problem is not None

@@ -9,6 +9,7 @@ from typing import Any
 from monai.utils import optional_import
 
 from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import in_a_line
 
 __all__ = ["RTSTRUCT", "SEG", "is_dicom_file", "label_file", "read_header", "region_names"]
 
@@ -46,8 +47,7 @@ def read_header(path: str | Path, pixels: bool = False) -> Any:
         data = pydicom.dcmread(path, stop_before_pixels=not pixels)
         kind = str(data.SOPClassUID)
     except Exception as error:  # pydicom raises whatever it likes
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path}: cannot be read as DICOM ({reason}). Export the file again.") from error
+        raise DataError(f"{path}: cannot be read as DICOM ({in_a_line(error)}). Export the file again.") from error
     if kind not in (*RTSTRUCT, *SEG):
         name = getattr(data, "Modality", "?")
         raise DataError(

@@ -15,9 +15,10 @@ from dcl_monai.utils.files import write_atomic
 from .forms import add_forms
 from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of, channels_of
 from .labels import LabelMeaning
-from .schema import MAX_CLASSES, DatalistDocument, parse_document, read_file
+from .schema import MAX_CLASSES, DatalistDocument, parse_document
 from .sources import decathlon_entry, list_items, merge_annotations
 from .splits import SPLITS, split_subjects
+from .yaml_file import read_file
 
 __all__ = ["datalist_hash", "load_datalist", "write_datalist"]
 

@@ -1,13 +1,11 @@
-"""The file in which a user describes data: reading it, and saying in one line what is wrong with it.
+"""The form of the file in which a user describes data, and saying in one line what is wrong with it.
 
-The form is documented in ``docs/reference/datalist_file.md``; :class:`DatalistDocument` is its definition.
-Mistakes that a parser alone would accept silently (a key given twice, a misspelt entry, a label value like 1.5) are
-refused here.
+It is documented in ``docs/reference/datalist_file.md``; :class:`DatalistDocument` is its definition. Mistakes that
+would pass silently (a misspelt entry, a label value like 1.5) are refused here.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -15,7 +13,6 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import Annotated, Any
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -31,6 +28,7 @@ from dcl_monai.utils import DataError
 
 from .items import UndividedItem
 from .splits import SPLITS
+from .yaml_file import one_line
 
 __all__ = [
     "RESERVED",
@@ -41,7 +39,6 @@ __all__ = [
     "describe_mistake",
     "misspelt",
     "parse_document",
-    "read_file",
     "unknown_name",
 ]
 
@@ -56,10 +53,6 @@ MAX_CHANNELS = 64
 """Most channels of an image."""
 MAX_PIXEL = 100.0
 """Largest pixel in mm."""
-MAX_BYTES = 2**28
-"""Largest file that is read."""
-MAX_GROWTH, FREE_GROWTH = 10, 10**5
-"""Aliases may make a YAML file so many times larger, and by so many entries in any case."""
 
 
 def _printable(text: str) -> str:
@@ -151,7 +144,7 @@ class ItemEntry(BaseModel):
             if key in cls.model_fields:
                 continue
             if not isinstance(key, str) or not key.isprintable():
-                raise ValueError(f"{key!r} is no name of an entry; put it in quotes")
+                raise ValueError(f"{key!r} is not the name of an entry; put it in quotes")
             if value is None and not key.isidentifier():  # {image: a.nii.gz, label b.nii.gz}
                 raise ValueError(f"{key!r} has no value; is a colon with a blank after it missing?")
             if key in RESERVED:
@@ -205,7 +198,7 @@ class DatasetEntry(Strict):
         result: dict[int, Any] = {}
         for key, names in values.items():
             if type(key) is not int and not (isinstance(key, str) and re.fullmatch(r"-?[0-9]{1,18}", key)):
-                raise ValueError(f"label value {short(key)} is no whole number")
+                raise ValueError(f"label value {short(key)} is not a whole number")
             if int(key) in result:
                 raise ValueError(f"label value {int(key)} is given twice")
             result[int(key)] = [names] if isinstance(names, (str, int, float)) else names
@@ -279,9 +272,9 @@ class DatalistDocument(Strict):
         folded = [name.casefold() for name in names]
         for name in names:
             if name != name.strip():
-                raise ValueError(f"{name!r} is no name for a class or union: it has blanks around it")
+                raise ValueError(f"{name!r} cannot name a class or union: it begins or ends with a blank")
             if name.casefold() == UNLABELLED:
-                raise ValueError(f"{name!r} is no name for a class: it marks label values about which nothing is known")
+                raise ValueError(f"{name!r} cannot name a class: it marks label values of which nothing is known")
             if folded.count(name.casefold()) > 1:
                 raise ValueError(f"the name {name!r} is given twice among `classes` and `unions` (case does not count)")
         if any(name.casefold() == "background" for name in self.classes[1:]):
@@ -311,44 +304,6 @@ def unknown_name(name: object, known: Iterable[str]) -> str:
     close = get_close_matches(str(name).casefold(), list(by_case), n=1)
     meant = f"; do you mean {by_case[close[0]]!r}?" if close else ""
     return f"{name!r} is unknown, known are {', '.join(known)}{meant}"
-
-
-def read_file(path: str | Path) -> dict[str, Any]:
-    """
-    Read a YAML or JSON file that holds one mapping.
-
-    Raises:
-        DataError: when it cannot be read, is no mapping, or gives a key twice.
-    """
-    path = Path(path)
-    is_json = path.suffix.lower() == ".json"
-    try:
-        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device would never end
-            raise ValueError("no regular file")
-        if path.is_file() and path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"{path.stat().st_size} bytes are more than a list has")
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not text in UTF-8. Give a YAML or JSON file.") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path}: cannot be read ({reason}). Check the name of the file.") from error
-    try:
-        content = json.loads(text, object_pairs_hook=_unique_pairs) if is_json else yaml.load(text, Loader=_Loader)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}: is not JSON ({error.msg}). Correct this line.") from error
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        hint = ": use blanks instead of the tab" if "'\\t'" in str(error.problem) else ""
-        raise DataError(f"{path}{line}: is not YAML ({_one_line(error.problem)}). Correct this line{hint}.") from error
-    except RecursionError as error:
-        raise DataError(f"{path}: its entries are nested too deeply. See docs/reference/datalist_file.md.") from error
-    except Exception as error:  # the parsers raise whatever they like for values that are no values
-        kind = "JSON" if is_json else "YAML"
-        raise DataError(f"{path}: is not {kind} ({_one_line(error)}). See docs/reference/datalist_file.md.") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: holds no entries like `classes: [...]`. See docs/reference/datalist_file.md.")
-    return content
 
 
 def parse_document(content: Mapping[str, Any], name: str | Path) -> DatalistDocument:
@@ -398,7 +353,7 @@ def describe_mistake(error: ValidationError) -> str:
     if kind == "missing":
         return f"{place} is missing"
     if kind == "value_error":
-        message = _one_line(first["ctx"]["error"])
+        message = one_line(first["ctx"]["error"])
     elif found is None:
         message = "is left empty; fill it in or leave it out"
     else:
@@ -418,73 +373,4 @@ def _place(location: Iterable[str | int]) -> str:
             place += f"[{part}]"
         elif part != "*" and not re.search(r"\[|^(str|int|constrained-\w+)$", part):
             place += f".{part}" if place else part
-    return f"`{_one_line(place)}`" if place else ""
-
-
-def _one_line(message: object) -> str:
-    line = " ".join(str(message).split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
-def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise ValueError(f"the key {key!r} is given twice")
-        result[key] = value
-    return result
-
-
-def _size(root: yaml.Node) -> tuple[int, int]:
-    """Number of nodes as they are written, and with every alias and merge key unfolded."""
-    sizes: dict[int, int] = {}
-
-    def unfold(node: yaml.Node) -> int:
-        if id(node) not in sizes:
-            sizes[id(node)] = 1  # also for one that holds itself
-            below = node.value if isinstance(node, yaml.CollectionNode) else ()
-            sizes[id(node)] += sum(
-                sum(map(unfold, entry)) if isinstance(entry, tuple) else unfold(entry) for entry in below
-            )
-        return sizes[id(node)]
-
-    unfolded = unfold(root)
-    return len(sizes), unfolded
-
-
-class _Loader(yaml.SafeLoader):
-    """
-    YAML in which a key given twice is a mistake, and only what looks like a number, true or false is one.
-
-    PyYAML would keep the last of two keys in silence, and read ``no`` as false, ``010`` as 8, ``12:30`` as 750.
-    """
-
-    yaml_implicit_resolvers = {}
-
-    def construct_document(self, node: yaml.Node) -> Any:
-        written, unfolded = _size(node)
-        if unfolded > MAX_GROWTH * written + FREE_GROWTH:
-            problem = f"its aliases make {unfolded} entries out of {written}"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-        return super().construct_document(node)
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node: yaml.MappingNode = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if (key.tag, key.value) in seen:
-                    problem = f"the key {key.value!r} is given twice"
-                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-                seen.add((key.tag, key.value))
-        return node
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?", "-+.0123456789"),
-    ("merge", r"<<", "<"),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), list(_first))
+    return f"`{one_line(place)}`" if place else ""

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from dcl_monai.utils import DataError
 
 from .items import Annotation, ListedItem, UndividedItem, annotations_of
-from .schema import RESERVED, DatalistDocument, DatasetEntry, ItemEntry, describe_mistake, misspelt, read_file
+from .schema import RESERVED, DatalistDocument, DatasetEntry, ItemEntry, describe_mistake, misspelt
 from .splits import SPLITS
+from .yaml_file import read_file
 
 __all__ = ["decathlon_entry", "list_items", "merge_annotations"]
 
@@ -52,7 +53,7 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
     """
     root = path_below(folder, entry.folder)
     if not os.path.isdir(root):
-        raise DataError(f"{where}, `folder`: {root} is no folder. Paths are relative to the file that names them.")
+        raise DataError(f"{where}, `folder`: {root} is not a folder. Paths are relative to the file that names them.")
     if entry.images is not None:
         items = list(_by_pattern(entry, root, where))
     else:
@@ -270,7 +271,7 @@ class Pattern:
         braces = any("{" in part or "}" in part for part in parts[::2])
         if braces or os.path.isabs(text) or not all(field.isidentifier() for field in self.fields):
             raise DataError(
-                f"{where}: {text!r} is no pattern. Write a path relative to `folder` with fields in braces, like "
+                f"{where}: {text!r} is not a pattern. Write a path relative to `folder` with fields in braces, like "
                 "imagesTr/{subject}.nii.gz."
             )
         for field in self.fields:

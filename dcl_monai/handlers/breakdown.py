@@ -38,10 +38,6 @@ class StopOnBreakdown:
         self.losses: list[torch.Tensor] = []
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.EPOCH_STARTED, lambda _: self.losses.clear())
         engine.add_event_handler(Events.ITERATION_COMPLETED, self)
         engine.add_event_handler(Events.EPOCH_COMPLETED, self.finish)

@@ -57,10 +57,6 @@ class RunCheckpoint:
         self.files: list[str] = []
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         self.content = {"trainer": engine, **self.content}
         if getattr(engine, "scaler", None) is not None:  # of mixed precision
             self.content["scaler"] = engine.scaler
@@ -120,7 +116,7 @@ class RunCheckpoint:
         if changed or len(before) != len(now):
             raise DataError(
                 f"{changed[0] if changed else 'a file of the datalist'}: has changed since the run of {self.path} was "
-                "started. Bring back the file, or start afresh without --resume."
+                "started. Bring back the file, or start again without --resume."
             )
 
     @staticmethod
@@ -136,9 +132,9 @@ class RunCheckpoint:
         """Return what the file holds, if there is one."""
         if not self.path.exists():
             return None
-        content = load_checked(self.path, "a checkpoint", "start afresh without --resume")
+        content = load_checked(self.path, "a checkpoint", "start again without --resume")
         if not (isinstance(content, dict) and isinstance(content.get("settings"), dict) and "trainer" in content):
-            raise DataError(f"{self.path}: is no checkpoint of a training: start afresh without --resume.")
+            raise DataError(f"{self.path}: is not a checkpoint of a training: start again without --resume.")
         return content
 
     def __call__(self, engine: Trainer) -> None:

@@ -71,10 +71,6 @@ class GradientRatio:
         self.interval = interval
 
     def attach(self, engine: DCLTrainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.EPOCH_STARTED, lambda _: engine.state.metrics.pop("gradient_ratio", None))
         engine.add_event_handler(Events.EPOCH_COMPLETED(every=self.interval), self)
 

@@ -90,10 +90,6 @@ class UpdateServedModel:
         self.before: dict[str, float] = {}
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.STARTED, self.start)
         engine.add_event_handler(Events.COMPLETED, self)
 

@@ -48,10 +48,6 @@ class BestModel:
         self.weights: dict[str, torch.Tensor] = {}
 
     def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: the evaluator.
-        """
         engine.register_events(*DCLEvents)
         engine.add_event_handler(Events.EPOCH_COMPLETED, self)
 
@@ -106,10 +102,6 @@ class StageSwitch:
         self.stage1_epochs = stage1_epochs
 
     def attach(self, engine: DCLTrainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.EPOCH_STARTED, self)
 
     def __call__(self, engine: DCLTrainer) -> None:
@@ -171,10 +163,6 @@ class DualWeightAverage:
         self.decay = decay
 
     def attach(self, engine: DCLTrainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.ITERATION_COMPLETED, self)
 
     @torch.no_grad()

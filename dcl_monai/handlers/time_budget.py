@@ -65,10 +65,6 @@ class TimeBudget:
     began: float = 0.0
 
     def attach(self, engine: DCLTrainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.EPOCH_STARTED, self.start)
         engine.add_event_handler(Events.EPOCH_COMPLETED, self)
 

@@ -53,10 +53,6 @@ class EpochSeed:
         self.dataset = dataset
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.EPOCH_STARTED, self)
 
     def __call__(self, engine: Trainer) -> None:
@@ -82,10 +78,6 @@ class LossProgress:
         self.start = start
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.ITERATION_STARTED, self)
 
     def __call__(self, engine: Trainer) -> None:
@@ -108,10 +100,6 @@ class NetworkHandler:
         self.network = network
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(self.event, cast(Callable[..., object], self))
 
 
@@ -155,10 +143,6 @@ class RankTimeout:
         self.seconds = seconds
 
     def attach(self, engine: Trainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.STARTED, lambda _: set_rank_timeout(timedelta(seconds=self.seconds)))
         engine.add_event_handler(Events.COMPLETED, lambda _: set_rank_timeout(PATIENCE))
         engine.add_event_handler(Events.EXCEPTION_RAISED, self)
@@ -184,10 +168,6 @@ class ClipGradients:
         self.max_norm = max_norm
 
     def attach(self, engine: SupervisedTrainer) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         if self.max_norm is not None:
             engine.add_event_handler(Events.STARTED, lambda _: engine.optimizer.register_step_pre_hook(self))
 
@@ -213,10 +193,6 @@ class StageValidation(ValidationHandler):
         self.stage1_epochs = stage1_epochs
 
     def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: the trainer.
-        """
         engine.add_event_handler(Events.EPOCH_COMPLETED(event_filter=self.is_due), self)
 
     def is_due(self, engine: Engine, epoch: int) -> bool:

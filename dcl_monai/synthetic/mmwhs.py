@@ -6,16 +6,11 @@ from pathlib import Path
 
 from .dataset import write_dataset
 from .pairs import PairedFiles
-from .volume import SyntheticVolume
 from .whole_heart import LABELS, synthesize_whole_heart
 
 __all__ = ["MMWHS", "write_synthetic_mmwhs"]
 
 _VALUES = {"MYO": 205, "LA": 420, "LV": 500, "RA": 550, "RV": 600, "AO": 820, "PA": 850}
-
-
-def _make(index: int, seed: int) -> SyntheticVolume:
-    return synthesize_whole_heart(seed)
 
 
 MMWHS = PairedFiles(
@@ -25,7 +20,7 @@ MMWHS = PairedFiles(
     label="mr_train_{}_label.nii.gz",
     first=1001,
     values={LABELS[name]: value for name, value in _VALUES.items()},
-    make=_make,
+    make=lambda index, seed: synthesize_whole_heart(seed),
 )
 """The kind of data set that :func:`write_synthetic_mmwhs` writes."""
 

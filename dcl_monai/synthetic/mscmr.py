@@ -7,13 +7,8 @@ from pathlib import Path
 from .dataset import write_dataset
 from .pairs import PairedFiles
 from .short_axis import GROUPS, LABELS, synthesize_late_enhancement
-from .volume import SyntheticVolume
 
 __all__ = ["MSCMR", "write_synthetic_mscmr"]
-
-
-def _make(index: int, seed: int) -> SyntheticVolume:
-    return synthesize_late_enhancement(seed, GROUPS[index % len(GROUPS)])
 
 
 MSCMR = PairedFiles(
@@ -23,7 +18,7 @@ MSCMR = PairedFiles(
     label="subject{}_DE_manual.nii.gz",
     first=1,
     values={LABELS["MYO"]: 200, LABELS["LV"]: 500, LABELS["RV"]: 600},
-    make=_make,
+    make=lambda index, seed: synthesize_late_enhancement(seed, GROUPS[index % len(GROUPS)]),
 )
 """The kind of data set that :func:`write_synthetic_mscmr` writes."""
 

@@ -15,6 +15,7 @@ from skimage.draw import polygon
 
 from dcl_monai.datalist.dicom import RTSTRUCT, is_dicom_file, pydicom, read_header
 from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import in_a_line
 
 __all__ = ["Series", "fill_contours", "read_region", "series_of"]
 
@@ -77,7 +78,7 @@ def _loaded(path: str, changed: int) -> Any:
     try:
         return highdicom.seg.Segmentation.from_dataset(data, copy=False)
     except Exception as error:  # highdicom raises whatever it likes
-        raise DataError(f"{path}: cannot be read as SEG ({_one_line(error)}). Export the file again.") from error
+        raise DataError(f"{path}: cannot be read as SEG ({in_a_line(error)}). Export the file again.") from error
 
 
 def series_of(folder: str | Path) -> Series:
@@ -92,7 +93,7 @@ def series_of(folder: str | Path) -> Series:
         if is_dicom_file(path):
             data = pydicom.dcmread(path, specific_tags=["SeriesInstanceUID", "FrameOfReferenceUID"])
             return Series(str(data.get("SeriesInstanceUID", "")), str(data.get("FrameOfReferenceUID", "")))
-    raise DataError(f"{folder}: is no DICOM series, but its label is a DICOM file. Give the folder of the series.")
+    raise DataError(f"{folder}: is not a DICOM series, but its label is a DICOM file. Give the folder of the series.")
 
 
 def check_series(path: str, data: Any, series: Series) -> None:
@@ -108,11 +109,11 @@ def check_series(path: str, data: Any, series: Series) -> None:
     if frames - {""} and series.frame_of_reference and series.frame_of_reference not in frames:
         raise DataError(
             f"{path}: belongs to the frame of reference {min(frames)}, but its image has {series.frame_of_reference}. "
-            "Correct the pair."
+            "Give its own label."
         )
     if named - {""} and series.uid not in named:
         raise DataError(
-            f"{path}: was drawn on the series {min(named)}, but its image is {series.uid}. Correct the pair."
+            f"{path}: was drawn on the series {min(named)}, but its image is {series.uid}. Give its own label."
         )
 
 
@@ -184,7 +185,7 @@ def _segment(path: str, data: Any, region: str, to_voxels: np.ndarray, shape: tu
     try:
         volume = data.get_volume(segment_numbers=[number], allow_missing_positions=True)
     except Exception as error:  # highdicom raises whatever it likes
-        raise DataError(f"{path}: its segments are no volume ({_one_line(error)}). Export the file again.") from error
+        raise DataError(f"{path}: its segments do not form a volume ({in_a_line(error)}). Export it again.") from error
     drawn = np.argwhere(np.asarray(volume.array)[..., 0] > 0.5)
     exact = (to_voxels @ volume.affine @ np.c_[drawn, np.ones(len(drawn))].T).T[:, :3]
     places = np.rint(exact).astype(int)
@@ -194,7 +195,3 @@ def _segment(path: str, data: Any, region: str, to_voxels: np.ndarray, shape: tu
         raise DataError(f"{path}: {region!r} reaches beyond its image. Export it for this series.")
     mask[tuple(places.T)] = True
     return mask
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -139,7 +139,7 @@ def contradiction(
     return LabelMistake(
         "Annotations contradict each other",
         f"{image}: its annotations contradict each other in {sum(conflicts.values())} voxel(s): {said}. Correct one of "
-        "them or take it off the list; `disagreement: either` in the data set keeps both answers.",
+        "them or remove it from the list; `disagreement: either` in the data set keeps both answers.",
     )
 
 

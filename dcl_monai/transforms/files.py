@@ -60,7 +60,7 @@ def read_channels(item: Item) -> list[MetaTensor]:
 def read_image(
     path: str,
     dtype: type = np.float32,
-    remedy: str = "Replace the file or take it off the list.",
+    remedy: str = "Replace the file or remove it from the list.",
     pixel_size: Sequence[float] | None = None,
     label: bool = False,
 ) -> MetaTensor:
@@ -94,7 +94,7 @@ def read_image(
         raise DataError(f"{path}: cannot be read ({reason}). {remedy}") from error
 
 
-def read_label(path: str, remedy: str = "Replace the file or take it off the list.") -> MetaTensor:
+def read_label(path: str, remedy: str = "Replace the file or remove it from the list.") -> MetaTensor:
     """Read a label file as (1, H, W, D), see :func:`read_image`."""
     # float32 holds no label value above 2**24, of which some atlases have many
     return read_image(path, np.float64, remedy, label=True)

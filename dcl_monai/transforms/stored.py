@@ -133,7 +133,7 @@ def _annotation(path: Path, note: Mapping[str, Any], classes: Sequence[str]) -> 
     elif isinstance(said, list):
         told = {known(name) for name in said}
         if 0 in told:
-            raise DataError(f"{path}: {classes[0]!r} is no structure that one draws. Leave it out of `annotated`.")
+            raise DataError(f"{path}: {classes[0]!r} is not a structure that is drawn. Leave it out of `annotated`.")
     else:
         raise DataError(f"{path}: its `annotated` is {said!r}, but a list of names is needed. Store it again.")
     if not told:

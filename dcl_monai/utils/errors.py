@@ -71,6 +71,11 @@ def remedy(error: OSError) -> str:
     return "Choose a folder that exists and that you may write to."
 
 
+def in_a_line(error: BaseException) -> str:
+    """What any error says, without line breaks."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 def report_user_errors() -> None:
     """
     From now on show what a user can mend as one line on stderr instead of a traceback.

@@ -106,12 +106,12 @@ def check_size(name: object, shape: Sequence[int], spacing: Sequence[float], pix
     """
     voxel = " x ".join(f"{size:.4g}" for size in spacing)
     if not all(math.isfinite(size) and size > 0 for size in spacing):
-        raise DataError(f"{name}: its header gives a voxel size of {voxel} mm. Mend the header.")
+        raise DataError(f"{name}: its header gives a voxel size of {voxel} mm. Correct the header.")
     if min(spacing) < MIN_SPACING or max(spacing) > MAX_SPACING:
         unit, factor = ("metres", "multiply") if min(spacing) < MIN_SPACING else ("micrometres", "divide")
         raise DataError(
             f"{name}: its header gives a voxel size of {voxel} mm. If these are {unit}, {factor} them by 1000; "
-            "otherwise mend the header."
+            "otherwise correct the header."
         )
     extent = [n * size for n, size in zip(shape, spacing, strict=False)]
     extents = " x ".join(f"{length:.6g}" for length in extent)
@@ -120,12 +120,12 @@ def check_size(name: object, shape: Sequence[int], spacing: Sequence[float], pix
     if max(math.prod(shape), math.prod(grid) * math.prod(shape[3:])) > MAX_VOXELS:
         raise DataError(
             f"{name}: {' x '.join(map(str, shape))} voxels, {extents} mm, are more than the {MAX_VOXELS} that are "
-            "taken, here or on the network's grid. Mend the header, or split the file."
+            "taken, here or on the network's grid. Correct the header, or split the file."
         )
     if max(extent) > MAX_EXTENT:
-        raise DataError(f"{name}: is {extents} mm large, more than any body. Mend the voxel size in the header.")
+        raise DataError(f"{name}: is {extents} mm large, more than any body. Correct the voxel size in the header.")
     if min(grid) < 1:
-        raise DataError(f"{name}: is only {extents} mm large. Mend the voxel size in the header.")
+        raise DataError(f"{name}: is only {extents} mm large. Correct the voxel size in the header.")
 
 
 def check_affine(name: object, affine: np.ndarray, dims: int) -> None:
@@ -135,7 +135,7 @@ def check_affine(name: object, affine: np.ndarray, dims: int) -> None:
     unit = axes / lengths if np.isfinite(affine).all() and lengths.all() else np.zeros_like(axes)
     if np.linalg.det(unit.T @ unit) < FLAT**2:
         rows = ", ".join(" ".join(f"{value:.4g}" for value in row) for row in affine[:3])
-        raise DataError(f"{name}: its header has the affine {rows}, which is no place in space. Mend the header.")
+        raise DataError(f"{name}: its header has the affine {rows}, which is not a position. Correct the header.")
 
 
 def check_values(name: object, values: np.ndarray) -> None:

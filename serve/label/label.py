@@ -19,7 +19,7 @@ from typing import Any
 
 from fastapi.background import BackgroundTasks
 from fastapi.encoders import jsonable_encoder
-from guard import Refused, without_paths
+from guard import Refused, reason, without_paths
 from monai.transforms import LoadImage
 from monailabel.endpoints import activelearning, datastore, infer, train
 from monailabel.interfaces.utils.app import app_instance
@@ -189,9 +189,8 @@ def readable(path: Path, what: str) -> None:
     try:
         LoadImage(image_only=True)(path)
     except Exception as error:  # the readers raise whatever they like
-        text = " ".join(str(error).split())[:200] or type(error).__name__
         raise Refused(
-            422, f"{what} cannot be read ({text.replace(str(path), 'the file')}). Replace the file."
+            422, f"{what} cannot be read ({reason(error).replace(str(path), 'the file')}). Replace the file."
         ) from error
 
 

@@ -36,7 +36,7 @@ class Ranking:
         try:
             self.rows = [(Path(row["image"]), row["structure"]) for row in read_table(file)]
         except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"{file}: is no ranking ({error}). Give next.csv of `dcl-monai next`.") from error
+            raise DataError(f"{file}: is not a ranking ({error}). Give next.csv of `dcl-monai next`.") from error
         others = sorted({structure for _, structure in self.rows} - set(self.classes))
         if others or not self.rows:
             raise DataError(

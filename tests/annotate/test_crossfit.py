@@ -114,7 +114,7 @@ def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys
 
 def test_mistakes_end_in_one_line(hospitals, tmp_path):
     source = hospitals(2)
-    with pytest.raises(DataError, match="is no bundle"):
+    with pytest.raises(DataError, match="is not a bundle"):
         CrossFit(source, tmp_path)
     with pytest.raises(DataError, match="too few for 9 folds"):
         CrossFit(source, tmp_path, 9)

@@ -20,7 +20,7 @@ SHORT = {"stage1_epochs": "1", "stage2_epochs": "1", "iterations_per_epoch": "3"
 
 
 def run(*words: str | Path, cwd: Path) -> str:
-    """Run a command in a folder that is no bundle, and return what it prints."""
+    """Run a command in a folder that is not a bundle, and return what it prints."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", *map(str, words)]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8")

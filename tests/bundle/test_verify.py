@@ -128,7 +128,7 @@ def test_a_large_file(bundle, monkeypatch):
 
 def test_no_bundle(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 1
-    assert "is no bundle" in capsys.readouterr().err
+    assert "is not a bundle" in capsys.readouterr().err
 
 
 def test_an_older_model_file_still_works(bundle):

@@ -17,6 +17,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from helpers import assert_same
 from matplotlib.image import imread
 from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 from skimage import measure
@@ -131,21 +132,6 @@ def assert_same_run(output: Path, expected: Path) -> None:
         assert_same(torch.load(output / name, weights_only=True), torch.load(expected / name, weights_only=True), name)
     for name in ("history.csv", "test_dice.csv"):
         assert (output / name).read_text(encoding="utf-8") == (expected / name).read_text(encoding="utf-8")
-
-
-def assert_same(a: object, b: object, where: str) -> None:
-    if isinstance(a, torch.Tensor):
-        assert torch.equal(a, b), where
-    elif isinstance(a, dict):
-        assert a.keys() == b.keys(), where
-        for key in a:
-            assert_same(a[key], b[key], f"{where}/{key}")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), where
-        for index, pair in enumerate(zip(a, b, strict=True)):
-            assert_same(*pair, f"{where}/{index}")
-    else:
-        assert a == b, where
 
 
 class TestBundle:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
 import yaml
+from helpers import run_bundle
 from monai.bundle import ConfigWorkflow
 
 from dcl_monai.cli import main
@@ -23,17 +21,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SUBJECTS = 6
-
-
-def run(*words: str, **override: object) -> str:
-    line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", *words]
-    for key, value in override.items():
-        line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(
-        line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +49,7 @@ def planned(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def trained(planned) -> Path:
     output = planned / "out"
-    run(
+    run_bundle(
         "run",
         "training",
         config_file=str(["bundles/mmwhs/train.json", str(planned / "my_plan.json")]),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from helpers import run_bundle
 from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
 
 from dcl_monai.handlers import GradientRatio
@@ -43,17 +41,6 @@ SMALL = {
 every_bundle = pytest.mark.parametrize("bundle", SMALL)
 
 
-def run(*words: str, **override: object) -> str:
-    line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", *words]
-    for key, value in override.items():
-        line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(
-        line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> dict[str, Path]:
     writers = {"mscmr": write_synthetic_mscmr, "mmwhs": write_synthetic_mmwhs}
@@ -66,7 +53,7 @@ def trained(data, tmp_path_factory) -> dict[str, Path]:
     outputs = {name: tmp_path_factory.mktemp(f"trained_{name}") for name in SMALL}
     for name, output in outputs.items():
         paths = {"dataset_dir": str(data[name]), "output_dir": str(output), "model_file": str(output / "model.pt")}
-        run("run", "training", config_file=f"bundles/{name}/train.json", **paths, **COMMON, **SMALL[name])
+        run_bundle("run", "training", config_file=f"bundles/{name}/train.json", **paths, **COMMON, **SMALL[name])
     return outputs
 
 
@@ -132,7 +119,7 @@ def test_ckpt_export_equals_the_python_model(trained, bundle, tmp_path, monkeypa
     """TorchScript of the model that was trained, deep supervision or not; the bank travels with it."""
     monkeypatch.chdir(ROOT)
     model, exported = trained[bundle] / "model.pt", tmp_path / "model.ts"
-    run(
+    run_bundle(
         "ckpt_export",
         "network_def",
         filepath=str(exported),
@@ -153,7 +140,7 @@ def test_ckpt_export_equals_the_python_model(trained, bundle, tmp_path, monkeypa
 
 def run_overlay(run_id: str, bundle: str, overlay: str, **override: object) -> None:
     """Run something else than the training, by the training's configuration and an overlay."""
-    run("run", run_id, config_file=f"['bundles/{bundle}/configs/train.json','{overlay}']", **override)
+    run_bundle("run", run_id, config_file=f"['bundles/{bundle}/configs/train.json','{overlay}']", **override)
 
 
 def paths_of(trained: dict[str, Path], data: dict[str, Path], bundle: str, output: Path) -> dict[str, str]:
@@ -185,7 +172,7 @@ def test_relabelling_completes_the_labels_of_the_training(trained, data, bundle,
 @every_bundle
 def test_inference_keeps_the_geometry(trained, data, bundle, tmp_path):
     paths = paths_of(trained, data, bundle, tmp_path)
-    run("run", config_file=f"bundles/{bundle}/configs/inference.json", **paths)
+    run_bundle("run", config_file=f"bundles/{bundle}/configs/inference.json", **paths)
     masks = sorted(tmp_path.rglob("*_seg.nii.gz"))
     assert len(masks) == 10
     name = masks[0].name.replace("_seg", "")

@@ -148,7 +148,7 @@ class TestHospitals:
             ("annotated: [whole heart]", "anotated: [RV]", ["`datasets.east.anotated`", "'annotated'?"]),
             ("annotated: [1]", "annotated: [3]", ["data set 'east'", "d.mha", "no label value 3", "[0, 1, 2]"]),
             ("annotated: [1]", "anotated: [1]", ["`datasets.east.test[0]`: 'anotated' is unknown"]),
-            ("folder: north", "folder: nroth", ["data set 'north', `folder`", "nroth is no folder"]),
+            ("folder: north", "folder: nroth", ["data set 'north', `folder`", "nroth is not a folder"]),
             ("image: a.mha", "image: x.mha", ["x.mha: no such file", "data set 'east' lists it as image"]),
             ("list: south/dataset.json", "list: south/lost.json", ["lost.json: cannot be read"]),
         ],

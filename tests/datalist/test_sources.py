@@ -78,7 +78,7 @@ class TestPatterns:
     )
     def test_odd_braces(self, tmp_path, pattern):
         message = fails(tmp_path, images=pattern)
-        assert f"`images`: {pattern!r} is no pattern" in message
+        assert f"`images`: {pattern!r} is not a pattern" in message
         assert "imagesTr/{subject}.nii.gz" in message
 
     def test_a_field_must_say_whose_image_it_is(self, tmp_path):

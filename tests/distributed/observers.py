@@ -50,16 +50,8 @@ class CrashOnce:
             os._exit(1)
 
 
-class HangOnce:
+class HangOnce(CrashOnce):
     """Stop a rank in the middle of an epoch, as a driver or a disk may: it neither ends nor answers."""
-
-    def __init__(self, folder: str, rank: int, iteration: int) -> None:
-        self.marker = Path(folder) / "hung"
-        self.rank = rank
-        self.iteration = iteration
-
-    def attach(self, engine: Trainer) -> None:
-        engine.add_event_handler(Events.ITERATION_COMPLETED(once=self.iteration), self)
 
     def __call__(self, engine: Trainer) -> None:
         if idist.get_rank() == self.rank and not self.marker.exists():

@@ -15,6 +15,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from helpers import assert_same
 from monai.bundle import ConfigParser
 
 from dcl_monai.utils import DataError
@@ -103,21 +104,6 @@ def trained(torchrun, tmp_path_factory) -> tuple[Path, str]:
 @pytest.fixture(scope="module")
 def ranks(trained) -> list[dict[str, Any]]:
     return [torch.load(trained[0] / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
-
-
-def assert_same(a: Any, b: Any, where: str) -> None:
-    if isinstance(a, torch.Tensor):
-        assert torch.equal(a, b), where
-    elif isinstance(a, dict):
-        assert a.keys() == b.keys(), where
-        for key in a:
-            assert_same(a[key], b[key], f"{where}/{key}")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), where
-        for index, pair in enumerate(zip(a, b, strict=True)):
-            assert_same(*pair, f"{where}/{index}")
-    else:
-        assert a == b, where
 
 
 def test_ranks_end_with_the_same_networks_and_decisions(ranks):

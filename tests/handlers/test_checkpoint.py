@@ -37,7 +37,7 @@ def test_resumed_run_ends_as_the_whole_one(tmp_path):
         assert torch.equal(a, b)
 
 
-def test_resume_without_a_file_starts_afresh(tmp_path):
+def test_resume_without_a_file_starts_again(tmp_path):
     trainer, _ = make(tmp_path / "none.pt", 1, resume=True)
     trainer.run()
     assert (tmp_path / "none.pt").exists()
@@ -125,9 +125,7 @@ class TestDamaged:
     @pytest.mark.parametrize("content", [b"", b"a text", bytes(5000)])
     def test_empty_and_foreign(self, tmp_path, content):
         (tmp_path / "run.pt").write_bytes(content)
-        with pytest.raises(
-            DataError, match=r"run\.pt: cannot be read as a checkpoint .* start afresh without --resume"
-        ):
+        with pytest.raises(DataError, match=r"run\.pt: cannot be read as a checkpoint .* start again without --resume"):
             make(tmp_path / "run.pt", 1, resume=True)
 
     def test_truncated(self, tmp_path):
@@ -140,7 +138,7 @@ class TestDamaged:
     @pytest.mark.parametrize("content", [[1], {"model": {"weight": torch.ones(1)}}])
     def test_another_kind_of_file(self, tmp_path, content):
         torch.save(content, tmp_path / "run.pt")
-        with pytest.raises(DataError, match=r"run\.pt: is no checkpoint"):
+        with pytest.raises(DataError, match=r"run\.pt: is not a checkpoint"):
             make(tmp_path / "run.pt", 1, resume=True)
 
     def test_weights_that_are_not_finite(self, tmp_path):
@@ -148,5 +146,5 @@ class TestDamaged:
         trainer.run()
         network.weight.data.fill_(float("nan"))
         RunCheckpoint(str(tmp_path / "run.pt"), {"trainer": trainer, "network": network})(trainer)
-        with pytest.raises(DataError, match=r"run\.pt: weight holds values that are not finite: start afresh"):
+        with pytest.raises(DataError, match=r"run\.pt: weight holds values that are not finite: start again"):
             make(tmp_path / "run.pt", 2, resume=True)

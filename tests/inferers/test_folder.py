@@ -22,7 +22,7 @@ from monai.data import MetaTensor
 from torch import nn
 
 from dcl_monai.inferers import FolderSegmenter, find_images
-from dcl_monai.inferers.folder import output_name
+from dcl_monai.inferers.names import output_name
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.locks import take_lock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers import DEEP_NET
 
 from dcl_monai.losses import ConditionalCompatibleLoss, ConventionalCELoss, DeepSupervision
 from dcl_monai.networks import CompNet
@@ -45,18 +46,7 @@ def test_a_loss_without_terms(batch):
 
 def test_network_with_heads(batch):
     """The routing head acts on every head; the finest one is the output of evaluation mode."""
-    net = CompNet(
-        "DynUNet",
-        num_classes=M,
-        divisor=4,
-        spatial_dims=3,
-        kernel_size=[3, 3, 3],
-        strides=[1, 2, 2],
-        upsample_kernel_size=[2, 2],
-        filters=[4, 4, 8],
-        deep_supervision=True,
-        deep_supr_num=1,
-    )
+    net = CompNet(num_classes=M, **DEEP_NET)
     image, cond_image = torch.randn(2, 1, 10, 8, 8), torch.randn(2, M, 10, 8, 8)
     mask = torch.rand(2, M, 10, 8, 8) < 0.3
     heads = net(image, cond_image, mask)

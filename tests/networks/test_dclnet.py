@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from helpers import DEEP_NET
 
 from dcl_monai.conditions import ConditionBank
 from dcl_monai.networks import CompNet, DCLNet
@@ -149,18 +150,7 @@ def test_half_precision_sums_to_one():
 
 def test_served_without_the_heads_of_deep_supervision():
     """The network that is served has no heads, gives the same, and can be scripted, which MONAI's heads cannot."""
-    compnet = CompNet(
-        "DynUNet",
-        num_classes=M,
-        divisor=4,
-        spatial_dims=3,
-        kernel_size=[3, 3, 3],
-        strides=[1, 2, 2],
-        upsample_kernel_size=[2, 2],
-        filters=[4, 4, 8],
-        deep_supervision=True,
-        deep_supr_num=1,
-    )
+    compnet = CompNet(num_classes=M, **DEEP_NET)
     trained = DCLNet(compnet)
     images = torch.randn(M, 2, 1, 8, 8, 8)
     trained.bank.fill(images, images[:, :, 0] > 0, torch.ones(M, 2, dtype=torch.bool))

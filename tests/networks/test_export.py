@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from helpers import PLANNED_NET
 from monai.bundle import onnx_export
 from monai.networks.utils import convert_to_onnx, convert_to_torchscript
 
@@ -32,17 +33,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "unconditional": {"conditional": False},
     "3d": {"spatial_dims": 3},
     "unet_plus": {"backbone": "UNetPlus", "spatial_dims": 2, "features": [4, 4, 8, 8, 8]},
-    "planned": {  # one axis is halved less often than the others
-        "backbone": "DynUNet",
-        "spatial_dims": 3,
-        "kernel_size": [[3, 3, 1], [3, 3, 3], [3, 3, 3]],
-        "strides": [[1, 1, 1], [2, 2, 1], [2, 2, 2]],
-        "upsample_kernel_size": [[2, 2, 1], [2, 2, 2]],
-        "filters": [4, 8, 8],
-        "divisor": [4, 4, 2],
-        "deep_supervision": True,
-        "deep_supr_num": 1,
-    },
+    "planned": PLANNED_NET,
 }
 # MONAI's DynUNet with deep supervision is beyond TorchScript (it assigns to an optional list); ONNX and torch.export do
 NETWORKS["anisotropic"] = NETWORKS["planned"] | {"deep_supervision": False}
@@ -134,6 +125,7 @@ np.savez(outputs, **{{key: run(image) for key, image in np.load(inputs).items()}
 """
 TORCHSCRIPT = """
 import torch
+from helpers import PLANNED_NET
 import torch.fx.experimental._config
 net = torch.jit.load(path)
 run = lambda image: net(torch.from_numpy(image)).detach().numpy()
@@ -146,6 +138,7 @@ run = lambda image: net.run(None, {"image": image})[0]
 """
 PROGRAM = """
 import torch
+from helpers import PLANNED_NET
 import torch.fx.experimental._config
 net = torch.export.load(path).module()
 run = lambda image: net(torch.from_numpy(image)).detach().numpy()

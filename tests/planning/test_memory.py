@@ -6,22 +6,12 @@ import copy
 
 import pytest
 import torch
+from helpers import PLANNED_NET
 
 from dcl_monai.networks import CompNet
 from dcl_monai.planning.memory import PROCESS, PeakMemory, counted_bytes, make_batch, step, training_bytes
 
-NETWORK = {
-    "backbone": "DynUNet",
-    "num_classes": 3,
-    "spatial_dims": 3,
-    "kernel_size": [[3, 3, 1], [3, 3, 3], [3, 3, 3]],
-    "strides": [[1, 1, 1], [2, 2, 1], [2, 2, 2]],
-    "upsample_kernel_size": [[2, 2, 1], [2, 2, 2]],
-    "filters": [4, 8, 8],
-    "divisor": [4, 4, 2],
-    "deep_supervision": True,
-    "deep_supr_num": 1,
-}
+NETWORK = PLANNED_NET | {"num_classes": 3}
 SIZE = (16, 16, 8)
 NOISE = 0.05
 """The order in which autograd lets go of tensors varies: one or two of the smallest, about 1% of these steps."""

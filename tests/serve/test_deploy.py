@@ -46,7 +46,7 @@ NIFTI = {  # what is wrong with a file -> what is said
 }
 ANONYMOUS = ["PatientName", "PatientID", "PatientBirthDate", "PatientSex", "StudyID", "AccessionNumber", "StudyTime"]
 DICOM = {
-    "gap": "no even stack",
+    "gap": "not an even stack",
     "mixed": "neither TemporalPositionIdentifier nor TriggerTime tells them apart",
     "ct": "modality is CT, but the model takes MR",
     "evil": "is not a UID",

@@ -75,7 +75,7 @@ def test_images_of_one_name_are_told_apart_by_their_place(tmp_path):
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "rank,image,structure\n1,a.nii.gz,MYO\n"])
 def test_files_of_something_else_are_refused(tmp_path, content):
     (tmp_path / "next.csv").write_text(content)
-    with pytest.raises(DataError, match=r"next.csv: (is no ranking|ranks)"):
+    with pytest.raises(DataError, match=r"next.csv: (is not a ranking|ranks)"):
         ranking.Ranking(tmp_path / "next.csv", CLASSES)
     with pytest.raises(DataError, match="ranks nothing"):
         ranking.Ranking(tmp_path / "none.csv", CLASSES)

@@ -122,14 +122,14 @@ class TestRefused:
     def test_label_of_another_series(self, root, file):
         shutil.copy(root / "flipped" / file, root / "straight" / file)
         with pytest.raises(
-            DataError, match=rf"straight/{file}: belongs to the frame of reference [^\n]*Correct the pair"
+            DataError, match=rf"straight/{file}: belongs to the frame of reference [^\n]*Give its own label"
         ):
             sets_of(item_of(root, "straight", file))
         for path in (root / "straight" / "series").iterdir():
             data = pydicom.dcmread(path)
             data.FrameOfReferenceUID = pydicom.dcmread(root / "flipped" / "series" / path.name).FrameOfReferenceUID
             data.save_as(path)
-        with pytest.raises(DataError, match=rf"straight/{file}: was drawn on the series [^\n]*Correct the pair"):
+        with pytest.raises(DataError, match=rf"straight/{file}: was drawn on the series [^\n]*Give its own label"):
             sets_of(item_of(root, "straight", file))
 
     def test_image_that_is_no_series(self, root, write_nifti):

@@ -92,7 +92,7 @@ def test_meaning(store, values, note, meaning, annotated):
         ([0, 1], {"label_info": "rv"}, "label_info is damaged"),
         ([0, 1], {"label_info": [{"idx": 1}]}, "label_info is damaged"),
         ([0, 1], {"annotated": "rv"}, "list of names"),
-        ([0, 1], {"annotated": ["background"]}, "no structure that one draws"),
+        ([0, 1], {"annotated": ["background"]}, "not a structure that is drawn"),
         ([0, 1], info(("rv (absent)", 1)), "is .absent. has voxels"),
         ([0, 1], info(("heart (union)", 1)), r"'heart'.*'A\+B \(union\)'"),
         ([0, 1], info(("rv (union)", 1)), "is a single structure"),

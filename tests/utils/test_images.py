@@ -83,7 +83,7 @@ def test_good(tmp_path, name):
         (pixdim(0.012, 0.012, 8), "mm large"),
         (huge_grid, "on the network's grid"),
         (pixdim(float("nan"), 2, 8), "voxel size"),
-        (sform(float("nan"), 0, 0), "affine nan 0 0 0, 0 2 0 0, 0 0 8 0, which is no place"),
+        (sform(float("nan"), 0, 0), "affine nan 0 0 0, 0 2 0 0, 0 0 8 0, which is not a position"),
         (sform(0, 2, 0), "affine 0 2 0 0, 0 2 0 0, 0 0 8 0, which"),
         (noted(2**25), "bytes between header and voxels"),
         (lambda header: struct.pack_into("<f", header, 108, float("nan")), "cannot be read"),

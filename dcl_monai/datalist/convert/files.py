@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dcl_monai.datalist.schema import read_file
+from dcl_monai.datalist.yaml_file import read_file
 from dcl_monai.utils import DataError
 
 __all__ = ["Note", "existing_folder", "files_by_subject", "paired_datasets", "read_dataset_json"]

@@ -14,6 +14,7 @@ import numpy as np
 
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import in_a_line
 
 from .files import Note, existing_folder, files_by_subject
 from .ring import Rings, find_rings
@@ -230,7 +231,7 @@ def scribble_values(scribbles: Iterable[Path], names: Mapping[int, str], note: N
         odd = sorted({*values.tolist()} - {*names, 0, 4})
         if odd:
             raise DataError(
-                f"{path}: value {odd[0]} is no stroke; known are {sorted({*names, 0, 4})}. Correct the file."
+                f"{path}: value {odd[0]} is not a known stroke; known are {sorted({*names, 0, 4})}. Correct the file."
             )
         blank = int(values[counts.argmax()])
         if blank not in BLANK:
@@ -265,9 +266,8 @@ def read_label(path: Path) -> np.ndarray:
     try:
         label = np.asanyarray(nib.Nifti1Image.from_filename(path).dataobj)
     except Exception as error:  # nibabel raises whatever it likes
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path}: cannot be read as NIfTI ({reason}). Fetch or unpack the file again.") from error
+        raise DataError(f"{path}: cannot be read as NIfTI ({in_a_line(error)}). Fetch the file again.") from error
     odd = label[~np.isfinite(label) | (label != np.rint(label))] if label.dtype.kind == "f" else label[:0]
     if odd.size:
-        raise DataError(f"{path}: label value {odd.flat[0]:g} is no whole number. Correct the file.")
+        raise DataError(f"{path}: label value {odd.flat[0]:g} is not a whole number. Correct the file.")
     return label.astype(np.int64)

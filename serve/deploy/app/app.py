@@ -176,8 +176,8 @@ def segment(
         if app.failures:
             os.replace(label, targets[0])
             raise PartialResultError(
-                f"{case.name}: {case.outputs[0]} is written, but no DICOM SEG ({one_line(app.failures[0])}). Mend the "
-                "headers of the series.",
+                f"{case.name}: {case.outputs[0]} is written, but no DICOM SEG ({one_line(app.failures[0])}). Correct "
+                "the headers of the series.",
                 case.outputs[:1],
             )
         for path, target in zip([label, *Path(scratch).glob("*.dcm")], targets, strict=True):

@@ -257,7 +257,7 @@ def check_even(stack: Sequence[Slice], name: str) -> None:
     if off.max() > TOLERANCE:
         steps = np.diff(positions @ slice_normal(stack[0].header))
         raise DataError(
-            f"{name}: its slices are {steps.min():.2f} to {steps.max():.2f} mm apart, which is no even stack "
+            f"{name}: its slices are {steps.min():.2f} to {steps.max():.2f} mm apart, which is not an even stack "
             f"({stack[int(off.argmax())].path.name} is {off.max():.2f} mm off). Complete the series."
         )
 
