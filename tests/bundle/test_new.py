@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -93,6 +94,8 @@ def test_full_has_the_planned_grid_and_nnunets_features(hospitals, tmp_path):
     assert small.plan.network["filters"][0] == 16
     assert full.plan.memory > small.plan.memory
     assert full.settings.stage2_epochs * full.settings.iterations_per_epoch == SCHEDULES["full"].steps[1]
+    on_this_machine = dataclasses.replace(full, plan=dataclasses.replace(full.plan, device="cpu"))
+    assert re.fullmatch(r"about [\d,]+ hours here", on_this_machine.time_said())  # by a step of either stage
 
 
 def test_a_name_that_no_server_takes(hospitals, tmp_path):
