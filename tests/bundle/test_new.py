@@ -13,6 +13,7 @@ import pytest
 from monai.bundle import ConfigParser
 
 from dcl_monai.bundle.new import SCHEDULES, new_bundle, prepare_bundle
+from dcl_monai.bundle.resources import overlay_folder
 from dcl_monai.cli import main
 from dcl_monai.datalist import load_datalist
 from dcl_monai.utils import DataError
@@ -70,6 +71,16 @@ def test_a_copy_finds_the_data_and_itself_from_anywhere(made, tmp_path, monkeypa
     again = ConfigParser()
     again.read_config(str(copy / "configs" / "train.json"))
     assert again.get_parsed_content("output_dir") != runs[0]  # even within the same second
+
+
+def test_a_fold_has_data_and_a_model_of_its_own(made):
+    parser = ConfigParser()
+    parser.read_config([str(made[2] / "configs" / "train.json"), str(overlay_folder() / "fold.json")])
+    parser.update({"bundle_root": str(made[2]), "fold": 1, "folds": 3})
+    assert parser.get_parsed_content("model_file") == f"{made[2]}/models/fold_1.pt"
+    whole, fold = load_datalist(made[1]), parser.get_parsed_content("datalist")
+    assert fold["test"] == whole["test"]
+    assert len(fold["training"]) + len(fold["validation"]) == len(whole["training"]) + len(whole["validation"])
 
 
 def test_nothing_is_replaced_unasked(made, capsys):
