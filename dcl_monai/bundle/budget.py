@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 SHARE = 0.3
 """Part of the epochs that is stage 1, as in the schedule of the bundles."""
-LEAST = 50
-"""Steps of either stage below which nothing is learned: the warm-up of the learning rate takes as many."""
+LEAST = 25
+"""Steps of either stage, and of an epoch, below which nothing is learned."""
 MOST_EPOCHS = 60
 VALIDATING = 0.2
 """Part of the time that validation may take."""
@@ -128,7 +128,7 @@ def divide_time(left: float, steps: tuple[float, float], validating: float) -> t
     """
     shared = SHARE * steps[0] + (1 - SHARE) * steps[1]
     # few where a validation takes long, and so that an epoch has some steps
-    epochs = min(VALIDATING * left / max(validating, 1e-3), left / (LEAST / 2 * shared + validating), MOST_EPOCHS)
+    epochs = min(VALIDATING * left / max(validating, 1e-3), left / (LEAST * shared + validating), MOST_EPOCHS)
     stage1 = max(1, round(SHARE * epochs))
     stage2 = max(1, round(epochs) - stage1)
     each = (left - (stage1 + stage2) * validating) / (stage1 * steps[0] + stage2 * steps[1])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,7 +138,7 @@ EXPORT = ("filepath", "ckpt_file", "use_trace", "input_shape", "converter_kwargs
 def run_command(command: Sequence[str]) -> int:
     """Print a command, run it, and return its exit code."""
     print("$", shlex.join(["python", *command[1:]]), flush=True)
-    return subprocess.run(command).returncode
+    return subprocess.run(command, env=os.environ | {"DCL_STARTED": str(time.monotonic())}).returncode
 
 
 def as_words(settings: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 import shutil
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import torch
 from dcl_monai import __version__
 from dcl_monai.datalist import Datalist, datalist_hash, load_datalist, write_datalist
 from dcl_monai.datalist.items import channels_of
-from dcl_monai.planning import Fingerprint, Plan, as_table, make_overlay, make_plan, step_seconds, take_fingerprint
+from dcl_monai.planning import Fingerprint, Plan, as_table, make_overlay, make_plan, say_time, take_fingerprint
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
@@ -87,19 +86,9 @@ class NewBundle:
         return as_table(self.plan, self.fingerprint, str(self.source), str(self.folder))
 
     def time_said(self) -> str:
-        """How long the training takes, measured on a few steps where this machine is the one that was planned for."""
-        if self.plan.device == "cuda" and not torch.cuda.is_available():
-            return "its time on a GPU was not measured here"
-        if self.plan.device == "cpu" and self.size == "full":
-            return "for a GPU: on this CPU it would take days"
-        network = {
-            **self.plan.network,
-            "num_classes": len(self.settings.classes),
-            "image_channels": len(self.settings.channels),
-        }
-        seconds = step_seconds(network, self.plan.topology.patch_size, self.plan.batch_size, self.plan.device)
-        hours = sum(map(operator.mul, SCHEDULES[self.size].steps, seconds)) / 3600
-        return f"about {hours:.1f} hours on this machine" if hours > 1 else f"about {60 * hours:.0f} minutes here"
+        """How long the training takes, see :func:`~dcl_monai.planning.say_time`."""
+        settings = self.settings
+        return say_time(self.plan, len(settings.classes), len(settings.channels), SCHEDULES[self.size].steps)
 
 
 def new_bundle(

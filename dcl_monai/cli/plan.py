@@ -49,8 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
     # networks and losses take a while to import, and other commands do without
     import torch
 
+    from dcl_monai.bundle.template import BUNDLES
     from dcl_monai.datalist import datalist_hash, load_datalist
-    from dcl_monai.planning import as_json, as_table, make_overlay, make_plan, take_fingerprint
+    from dcl_monai.datalist.items import channels_of
+    from dcl_monai.planning import (
+        as_json,
+        as_table,
+        epoch_steps,
+        make_overlay,
+        make_plan,
+        say_time,
+        take_fingerprint,
+    )
 
     out: Path = arguments.out or arguments.file.with_name(f"{arguments.file.stem}_plan.json")
     table = out.with_suffix(".txt")
@@ -64,7 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
     write_atomic(out, as_json(overlay))
     write_atomic(table, text)
     files = f"['{overlay['plan']['bundle']}/train.json','{out}']"
-    print(f"{text}\noverlay: {out}\nthis table: {table}\nnext:")
+    print(text)
+    bundle, steps = BUNDLES[Path(overlay["plan"]["bundle"]).name], epoch_steps(plan, fingerprint)
+    epochs = bundle.stage1_epochs, bundle.stage2_epochs
+    stages = steps * epochs[0], steps * epochs[1]
+    time = say_time(plan, len(datalist["classes"]), len(channels_of(datalist)), stages)
+    print(f"training: {epochs[0]} + {epochs[1]} epochs by default, about {sum(stages)} steps; {time}")
+    print(f"overlay: {out}\nthis table: {table}\nnext:")
     print(
         f'  python -m monai.bundle run training --config_file "{files}" --datalist {shlex.quote(str(arguments.file))}'
     )

@@ -16,7 +16,7 @@ from .fingerprint import Fingerprint
 from .planner import GB, Plan, as_size
 from .rules import ANISOTROPY
 
-__all__ = ["as_json", "as_table", "check_plan", "make_overlay"]
+__all__ = ["as_json", "as_table", "check_plan", "epoch_steps", "make_overlay"]
 
 BUNDLES = {2: "bundles/acdc", 3: "bundles/mmwhs"}
 """Bundle that a plan is merged over, by its dimensions; bundles/mscmr is one of slices, too."""
@@ -104,6 +104,11 @@ def _is_flat(value: Mapping[str, Any]) -> bool:
     return len(json.dumps(value)) < 90
 
 
+def epoch_steps(plan: Plan, fingerprint: Fingerprint) -> int:
+    """About how many steps an epoch has, which sees all slices or volumes once."""
+    return len(fingerprint.shapes) * (plan.median_shape[2] if plan.dims == 2 else 1) // plan.batch_size
+
+
 def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None = None) -> str:
     """
     A plan as a table in plain text: what was found, what was decided, and why.
@@ -116,7 +121,7 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
     """
     topology, dims = plan.topology, plan.dims
     median = np.median(fingerprint.spacings, axis=0)
-    steps = len(fingerprint.shapes) * (plan.median_shape[2] if dims == 2 else 1) // plan.batch_size
+    steps = epoch_steps(plan, fingerprint)
     rows = {
         "data": f"{len(fingerprint.shapes)} training images, {len(fingerprint.classes)} classes",
         "  voxel size": f"{_ranges(fingerprint.spacings)} mm, median {as_size(median)}",

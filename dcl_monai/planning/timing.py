@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,11 +15,32 @@ from dcl_monai.losses import ConditionalCompatibleLoss, DeepSupervision
 from dcl_monai.networks import CompNet
 
 from .memory import make_batch, step
+from .planner import Plan
 
-__all__ = ["step_seconds"]
+__all__ = ["say_time", "step_seconds"]
 
 LOADING = 1.3
 """A step of a real training over one of a prepared batch: augmentation, and what DualNet fills in. Two cores."""
+
+
+def say_time(plan: Plan, num_classes: int, channels: int, steps: tuple[int, int]) -> str:
+    """
+    How long a training takes, measured on a few steps where this machine is the one that was planned for.
+
+    Args:
+        plan: the plan.
+        num_classes: number of classes.
+        channels: channels of an image.
+        steps: steps of either stage.
+    """
+    if plan.device == "cuda" and not torch.cuda.is_available():
+        return "its time on a GPU was not measured here"
+    network = {**plan.network, "num_classes": num_classes, "image_channels": channels}
+    # a step of a large network takes a minute of a CPU: that of one item does for an estimate
+    items, measured = (plan.batch_size, 2) if plan.small or plan.device == "cuda" else (1, 1)
+    seconds = step_seconds(network, plan.topology.patch_size, items, plan.device, measured)
+    hours = sum(map(operator.mul, steps, seconds)) * plan.batch_size / items / 3600
+    return f"about {hours:,.0f} hours here" if hours > 2 else f"about {60 * hours:.0f} minutes here"
 
 
 def step_seconds(

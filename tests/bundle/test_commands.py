@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from dcl_monai.bundle.command_line import options
 from dcl_monai.bundle.commands import command_of
 from dcl_monai.bundle.resources import overlay_folder
 from dcl_monai.cli import main
-from dcl_monai.utils import DataError
+from dcl_monai.utils import DataError, provenance
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +35,7 @@ def bundle(tmp_path) -> Path:
 def ran(monkeypatch) -> list[list[str]]:
     """Commands that were run, without running them."""
     found: list[list[str]] = []
-    monkeypatch.setattr(commands.subprocess, "run", lambda words: found.append(words) or Done())
+    monkeypatch.setattr(commands.subprocess, "run", lambda words, env: found.append(words) or Done())
     return found
 
 
@@ -171,3 +173,13 @@ def test_predict_a_picture_by_the_file_that_describes_the_data(bundle, monkeypat
     description = bundle.with_suffix(".yaml")
     description.touch()
     assert np.array_equal(dcl_monai.predict(description, bundle / "a.png"), np.eye(3, 4))
+
+
+def test_the_time_counts_from_the_verb_on(monkeypatch, capfd):
+    """A busy machine takes long until the process behind it has imported everything."""
+    begun = time.monotonic()
+    assert commands.run_command([sys.executable, "-c", "import os; print(os.environ['DCL_STARTED'])"]) == 0
+    said = capfd.readouterr().out.splitlines()[-1]
+    assert begun <= float(said) <= time.monotonic()
+    monkeypatch.setenv("DCL_STARTED", said)
+    assert runpy.run_path(provenance.__file__)["STARTED"] == float(said)

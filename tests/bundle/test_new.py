@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from monai.bundle import ConfigParser
 
 from dcl_monai.bundle.new import SCHEDULES, new_bundle, prepare_bundle
+from dcl_monai.bundle.resources import overlay_folder
 from dcl_monai.cli import main
 from dcl_monai.datalist import load_datalist
 from dcl_monai.utils import DataError
@@ -71,6 +73,16 @@ def test_a_copy_finds_the_data_and_itself_from_anywhere(made, tmp_path, monkeypa
     assert again.get_parsed_content("output_dir") != runs[0]  # even within the same second
 
 
+def test_a_fold_has_data_and_a_model_of_its_own(made):
+    parser = ConfigParser()
+    parser.read_config([str(made[2] / "configs" / "train.json"), str(overlay_folder() / "fold.json")])
+    parser.update({"bundle_root": str(made[2]), "fold": 1, "folds": 3})
+    assert parser.get_parsed_content("model_file") == f"{made[2]}/models/fold_1.pt"
+    whole, fold = load_datalist(made[1]), parser.get_parsed_content("datalist")
+    assert fold["test"] == whole["test"]
+    assert len(fold["training"]) + len(fold["validation"]) == len(whole["training"]) + len(whole["validation"])
+
+
 def test_nothing_is_replaced_unasked(made, capsys):
     _, source, folder = made
     model = folder / "models" / "model.pt"
@@ -93,6 +105,8 @@ def test_full_has_the_planned_grid_and_nnunets_features(hospitals, tmp_path):
     assert small.plan.network["filters"][0] == 16
     assert full.plan.memory > small.plan.memory
     assert full.settings.stage2_epochs * full.settings.iterations_per_epoch == SCHEDULES["full"].steps[1]
+    on_this_machine = dataclasses.replace(full, plan=dataclasses.replace(full.plan, device="cpu"))
+    assert re.fullmatch(r"about [\d,]+ hours here", on_this_machine.time_said())  # by a step of either stage
 
 
 def test_a_name_that_no_server_takes(hospitals, tmp_path):

@@ -19,7 +19,7 @@ import pytest
 import torch
 from helpers import assert_same
 from matplotlib.image import imread
-from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
+from monai.bundle import ConfigParser, ConfigWorkflow
 from skimage import measure
 
 from dcl_monai.datalist import acdc_document
@@ -184,23 +184,6 @@ class TestBundle:
         )
         workflow.initialize()
         assert workflow.check_properties() == []
-
-    def test_network_takes_what_the_metadata_says(self, trained, monkeypatch, small_settings):
-        monkeypatch.chdir(ROOT)
-        parser = ConfigParser()
-        parser.read_config("bundles/acdc/configs/inference.json")
-        parser.update({"device": "cpu", "model_file": "none"})
-        network = parser.get_parsed_content("network_def")
-        network.bank.fill(torch.randn(4, 2, 1, 64, 64), torch.rand(4, 2, 64, 64) > 0.5, torch.ones(4, 2) > 0)
-        verify_net_in_out(
-            net_id="network_def",
-            meta_file="bundles/acdc/configs/metadata.json",
-            config_file="bundles/acdc/configs/inference.json",
-            device="cpu",
-            n=4,
-            network_def=network,
-            model_file="none",
-        )
 
     def test_ckpt_export_equals_the_python_model(self, trained, tmp_path, monkeypatch, small_settings):
         """TorchScript that takes the target alone; the bank travels with it."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import run_bundle
-from monai.bundle import ConfigParser, ConfigWorkflow, verify_net_in_out
+from monai.bundle import ConfigParser, ConfigWorkflow
 
 from dcl_monai.handlers import GradientRatio
 from dcl_monai.synthetic import write_synthetic_mmwhs, write_synthetic_mscmr
@@ -93,25 +93,6 @@ def inference_config(bundle: str, **override: object) -> ConfigParser:
     parser.read_config(f"bundles/{bundle}/configs/inference.json")
     parser.update({key: value for key, value in SMALL[bundle].items() if key.startswith("network_def")} | override)
     return parser
-
-
-@every_bundle
-def test_network_takes_what_the_metadata_says(bundle, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    network = inference_config(bundle, model_file="none").get_parsed_content("network_def")
-    size = json.loads(Path(f"bundles/{bundle}/configs/metadata.json").read_text(encoding="utf-8"))
-    dims = len(size["network_data_format"]["inputs"]["image"]["spatial_shape"])
-    images = torch.randn(len(CLASSES[bundle]), 2, 1, *[32] * dims)
-    network.bank.fill(images, images[:, :, 0] > 1, torch.ones(images.shape[:2]) > 0)
-    verify_net_in_out(
-        net_id="network_def",
-        meta_file=f"bundles/{bundle}/configs/metadata.json",
-        config_file=f"bundles/{bundle}/configs/inference.json",
-        device="cpu",
-        n=4,
-        network_def=network,
-        model_file="none",
-    )
 
 
 @every_bundle

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from dcl_monai.cli import main
@@ -41,11 +43,12 @@ def test_overlay_and_table(document, capsys):
     assert overlay["intensity"] is None
     table = document.with_name("my_plan.txt").read_text(encoding="utf-8")
     assert table in printed
+    assert re.search(r"^training: 3 \+ 4 epochs by default, about 14 steps; about \d+ minutes here$", printed, re.M)
     assert "3D, for bundles/mmwhs" in table
     assert f"\"['bundles/mmwhs/train.json','{document.with_name('my_plan.json')}']\" --datalist {document}" in printed
 
 
-def test_options(document, tmp_path):
+def test_options(document, tmp_path, capsys):
     out = tmp_path / "there" / "slices.json"
     words = ["--dims", "2", "--modality", "ct", "--device", "cuda", "--memory", "2", "--out", str(out)]
     assert main(["plan", str(document), *words]) == 0
@@ -55,6 +58,7 @@ def test_options(document, tmp_path):
     assert overlay["spatial_size"][2] == -1
     assert 0 < overlay["intensity"]["clip"][0] < overlay["intensity"]["mean"] < overlay["intensity"]["clip"][1]
     assert out.with_suffix(".txt").exists()
+    assert "measured here" in capsys.readouterr().out or torch.cuda.is_available()
 
 
 def test_nothing_is_replaced_unasked(document, capsys):
