@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,10 @@ MM_PER_INCH = 25.4
 SCREENS = (72, 96)
 """Resolutions in dots per inch that programs write where they know none."""
 TOLERANCE_MM = 1e-2
+
+# MONAI says so for every LoadImage, in every process, where pydicom is there and CUDA is not
+logging.getLogger("monai.data.nvimgcodec_pydicom_plugin").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", message="NvImgCodecPydicomReader: nvImageCodec decoder plugin did not register")
 
 
 class LoadImagesd(LoadImaged):
