@@ -58,12 +58,13 @@ def sets_of(item):
 
 def expected(folder, image):
     """What the regions say, voxel by voxel, on the grid of the image that was read."""
-    truth = np.load(folder / "truth.npz")
+    truth = dict(np.load(folder / "truth.npz"))
+    to_image = np.linalg.inv(image.affine.numpy()) @ truth["affine"]
     told = {"whole heart": HEART, "Ventricle_L": LV}
     sets = np.full(image.shape[1:], EVERYTHING)
     for place in np.argwhere(truth["whole heart"] | True):
         bits = reduce(and_, (b if truth[n][tuple(place)] else EVERYTHING & ~b for n, b in told.items()))
-        where = np.linalg.inv(image.affine.numpy()) @ truth["affine"] @ [*place, 1]
+        where = to_image @ [*place, 1]
         sets[tuple(np.rint(where[:3]).astype(int))] = bits
     return sets
 
