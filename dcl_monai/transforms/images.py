@@ -17,6 +17,7 @@ from monai.data.utils import to_affine_nd
 from monai.transforms import LoadImaged, ResampleToMatch
 from PIL import Image, ImageColor, UnidentifiedImageError
 
+from dcl_monai.datalist.sources import PICTURES
 from dcl_monai.utils.files import replace_atomic
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
     "write_picture",
 ]
 
-PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 CHANNEL_FILES = "further_images"
 """Entry of an item: the files of its second channel, its third, ..."""
 MM_PER_INCH = 25.4
