@@ -166,8 +166,11 @@ class LabelMeaning:
         regions = label_file(item["label"]) if "label" in item else None
         masks = self.mask_annotations(item["masks"]) if item.get("masks") else None
         if regions is not None:
-            if own is not None or pattern is not None:
-                raise DataError(f"{regions}: its regions say what is annotated. Leave `annotated` out.")
+            if own is not None or pattern is not None or self.values:
+                raise DataError(
+                    f"{regions}: its regions say by their names what is annotated. Leave `values` and `annotated` of "
+                    f"{self.where} out; `names` has other names for classes."
+                )
             result.pop("label")
             masks = self.region_annotations(regions)
         if masks is not None and not masks:
