@@ -96,7 +96,7 @@ def _nothing_known(records: Sequence[CaseRecord]) -> Iterator[Problem]:
             "warning",
             "Nothing is known",
             f"{', '.join(blank[0].files.labels[:2])}: say(s) nothing of any voxel, like {len(blank)} label(s) in all. "
-            "Are they empty, or `values`, `annotated_slices` or `annotated` wrong?",
+            "Are they empty, or `values`, `annotated`, `annotated_slices` or `uncertain_border` wrong?",
         )
 
 

@@ -59,8 +59,8 @@ def read_header(path: str | Path, pixels: bool = False) -> Any:
 def label_file(path: str) -> str | None:
     """The RTSTRUCT or SEG that a label is: a DICOM file, or a folder with a single one; ``None`` for other labels."""
     if os.path.isdir(path):
-        files = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
-        return label_file(files[0]) if len(files) == 1 and not os.path.isdir(files[0]) else None
+        files = [file for file in (os.path.join(path, name) for name in os.listdir(path)) if is_dicom_file(file)]
+        return files[0] if len(files) == 1 else None
     return path if is_dicom_file(path) else None
 
 

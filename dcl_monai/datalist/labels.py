@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, cast
 
 from dcl_monai.candidates import from_bits
@@ -56,6 +57,8 @@ class LabelMeaning:
         self.aliases = dict(aliases or {})
         known = [*self.classes, *self.unions, UNLABELLED]
         for alias, name in self.aliases.items():
+            if name not in known and alias in known:
+                raise DataError(f"{where}, `names`: is the wrong way round. Write {name!r}: {alias!r}.")
             if name not in known:
                 raise DataError(f"{where}, `names`, {alias!r}: {unknown_name(name, known)}.")
             if alias in known and alias != name:
@@ -163,8 +166,11 @@ class LabelMeaning:
         regions = label_file(item["label"]) if "label" in item else None
         masks = self.mask_annotations(item["masks"]) if item.get("masks") else None
         if regions is not None:
-            if own is not None or pattern is not None:
-                raise DataError(f"{regions}: its regions say what is annotated. Leave `annotated` out.")
+            if own is not None or pattern is not None or self.values:
+                raise DataError(
+                    f"{regions}: its regions say by their names what is annotated. Leave `values` and `annotated` of "
+                    f"{self.where} out; `names` has other names for classes."
+                )
             result.pop("label")
             masks = self.region_annotations(regions)
         if masks is not None and not masks:
@@ -180,6 +186,11 @@ class LabelMeaning:
                 raise DataError(f"{self.where}: {item['image']} is `annotated` but has no label. Add it.")
             return result
         if not self.values:
+            if Path(item["label"]).is_dir() or item["label"].lower().endswith(".dcm"):
+                raise DataError(
+                    f"{item['label']}: is no RTSTRUCT or SEG, nor a folder with a single one. Correct `labels` of "
+                    f"{self.where}; for other labels add `values`."
+                )
             raise DataError(
                 f"{self.where}: `values` is missing; say what each label value means, like values: {{0: "
                 f"{self.classes[0]}, 1: {self.classes[1]}}}."

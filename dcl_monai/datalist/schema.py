@@ -302,7 +302,7 @@ def unknown_name(name: object, known: Iterable[str]) -> str:
     known = list(known)
     by_case = {other.casefold(): other for other in known}
     close = get_close_matches(str(name).casefold(), list(by_case), n=1)
-    meant = f"; do you mean {by_case[close[0]]!r}?" if close else ""
+    meant = f" (do you mean {by_case[close[0]]!r}?)" if close else ""
     return f"{name!r} is unknown, known are {', '.join(known)}{meant}"
 
 

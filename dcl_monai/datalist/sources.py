@@ -25,10 +25,8 @@ logger = logging.getLogger(__name__)
 
 FURTHER: Literal["further_labels"] = "further_labels"
 
-EXTENSIONS = (
-    *(".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd"),
-    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"),
-)
+PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+EXTENSIONS = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd", *PICTURES)
 FORMS = ("values", "annotated", "names", "overlap", "disagreement", "annotated_slices", "uncertain_border")
 """Entries of a data set that say what its labels mean."""
 LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "numTraining", "numTest", "name")
@@ -79,6 +77,11 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
             raise DataError(f"{where}: {item['image']} is given as image and as its own label. Correct one of them.")
         if len(set(files)) < len(files):
             raise DataError(f"{where}: {item['image']} is given as two channels of one image. Correct one of them.")
+        if entry.pixel_size is not None and not item["image"].lower().endswith(PICTURES):
+            raise DataError(
+                f"{where}, `pixel_size`: {item['image']} is no picture, and says itself how large its voxels are. Take "
+                "`pixel_size` out."
+            )
         if entry.pixel_size is not None:
             item["pixel_size"] = entry.pixel_size
         item["case"] = case_name(item["image"], root)
@@ -158,6 +161,12 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
     for pattern in further:  # a pattern like {subject}.nii.gz fits the files of other channels, too
         channel = {pattern.fill(fields) for name, fields in matches.items() if pattern.fill(fields) != name}
         matches = {name: fields for name, fields in matches.items() if name not in channel}
+    for what, one in [("labels", labels), *((f"masks`, `{name}", mask) for name, mask in masks.items())]:
+        if one is not None and not one.fields and len(matches) > 1:
+            raise DataError(
+                f"{where}, `{what}`: {one.text!r} is one file for all {len(matches)} images. Say by fields like "
+                "{subject} which file belongs to which image."
+            )
     label_of = {} if labels is None else {name: labels.fill(fields) for name, fields in matches.items()}
     alone = [] if labels is None else sorted(set(labels.matches(root)) - set(label_of.values()) - set(matches))
     if alone:

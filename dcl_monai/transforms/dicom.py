@@ -13,11 +13,11 @@ from monai.data import MetaTensor
 from monai.utils import optional_import
 from skimage.draw import polygon
 
-from dcl_monai.datalist.dicom import RTSTRUCT, is_dicom_file, pydicom, read_header
+from dcl_monai.datalist.dicom import RTSTRUCT, has_pydicom, is_dicom_file, pydicom, read_header
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import in_a_line
 
-__all__ = ["Series", "fill_contours", "read_region", "series_of"]
+__all__ = ["Series", "check_stack", "fill_contours", "read_region", "series_of"]
 
 highdicom, has_highdicom = optional_import("highdicom")
 
@@ -27,6 +27,8 @@ OFF_PLANE = 0.3
 """A contour may leave the plane of its slice by so many slices."""
 OFF_GRID = 0.1
 """A voxel of a SEG may lie so many voxels off one of the image."""
+UNEVEN = 0.1
+"""Distances between the slices of a series may differ by so much of the smallest."""
 EPSILON = 1e-2
 """A contour runs through a voxel's centre that is so many voxels away from it."""
 
@@ -94,6 +96,28 @@ def series_of(folder: str | Path) -> Series:
             data = pydicom.dcmread(path, specific_tags=["SeriesInstanceUID", "FrameOfReferenceUID"])
             return Series(str(data.get("SeriesInstanceUID", "")), str(data.get("FrameOfReferenceUID", "")))
     raise DataError(f"{folder}: is not a DICOM series, but its label is a DICOM file. Give the folder of the series.")
+
+
+def check_stack(folder: str | Path) -> None:
+    """
+    Refuse a series in which slices are missing: readers would put the others at even distances.
+
+    Raises:
+        DataError: that names the folder and the distances.
+    """
+    heights = []
+    for path in sorted(Path(folder).iterdir()) if has_pydicom else ():
+        if is_dicom_file(path):
+            data = pydicom.dcmread(path, specific_tags=["ImagePositionPatient", "ImageOrientationPatient"])
+            if data.get("ImagePositionPatient") and data.get("ImageOrientationPatient"):
+                directions = np.asarray(data.ImageOrientationPatient, dtype=float).reshape(2, 3)
+                heights.append(float(np.cross(*directions) @ np.asarray(data.ImagePositionPatient, dtype=float)))
+    steps = np.diff(np.unique(np.round(heights, 2)))
+    if len(steps) > 1 and steps.max() > (1 + UNEVEN) * steps.min():
+        raise DataError(
+            f"{folder}: its slices are {steps.min():g} to {steps.max():g} mm apart. Add the missing ones, or take "
+            "the series off the list."
+        )
 
 
 def check_series(path: str, data: Any, series: Series) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from dcl_monai.datalist.items import Item
 from dcl_monai.utils import DataError
 
 from .check import check_file
+from .dicom import check_stack
 from .images import as_volume, is_picture, read_picture
 
 __all__ = [
@@ -88,10 +90,12 @@ def read_image(
             raise ValueError(f"no voxels, its shape is {tuple(loaded.shape[1:])}")
         if any("more than one DICOM series" in str(warning.message) for warning in caught):
             raise ValueError("more than one DICOM series in the folder; keep the one that is meant")
-        return loaded
     except Exception as error:  # the readers raise whatever they like
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
         raise DataError(f"{path}: cannot be read ({reason}). {remedy}") from error
+    if Path(path).is_dir():
+        check_stack(path)
+    return loaded
 
 
 def read_label(path: str, remedy: str = "Replace the file or remove it from the list.") -> MetaTensor:

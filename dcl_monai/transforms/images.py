@@ -17,6 +17,7 @@ from monai.data.utils import to_affine_nd
 from monai.transforms import LoadImaged, ResampleToMatch
 from PIL import Image, ImageColor, UnidentifiedImageError
 
+from dcl_monai.datalist.sources import PICTURES
 from dcl_monai.utils.files import replace_atomic
 
 __all__ = [
@@ -34,17 +35,16 @@ __all__ = [
     "write_picture",
 ]
 
-# Every LoadImage also makes MONAI's reader for GPUs, which complains twice on a machine that has none.
-logging.getLogger("monai.data.nvimgcodec_pydicom_plugin").setLevel(logging.ERROR)
-warnings.filterwarnings("ignore", message="NvImgCodecPydicomReader")
-
-PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 CHANNEL_FILES = "further_images"
 """Entry of an item: the files of its second channel, its third, ..."""
 MM_PER_INCH = 25.4
 SCREENS = (72, 96)
 """Resolutions in dots per inch that programs write where they know none."""
 TOLERANCE_MM = 1e-2
+
+# MONAI says so for every LoadImage, in every process, where pydicom is there and CUDA is not
+logging.getLogger("monai.data.nvimgcodec_pydicom_plugin").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", message="NvImgCodecPydicomReader: nvImageCodec decoder plugin did not register")
 
 
 class LoadImagesd(LoadImaged):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,17 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import pytest
+import torch
 import yaml
+from monai.bundle import ConfigParser
+from monai.utils import set_determinism
+from PIL import Image
 
 from dcl_monai.candidates import candidate_sets, from_bits
 from dcl_monai.cli.main import main
 from dcl_monai.datalist import load_datalist
 from dcl_monai.datalist.splits import SPLITS
-from dcl_monai.transforms import LoadCandidatesd
-from dcl_monai.transforms.files import read_image
-
-from .test_own_data import train
+from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
 
 ROOT = Path(__file__).parents[2]
 CLASSES = ["background", "RV", "MYO", "LV"]
@@ -57,10 +61,13 @@ def save(path: Path, array: np.ndarray) -> None:
 
 
 def examples() -> dict[str, dict[str, Any]]:
-    """The data sets of the docs by name."""
+    """The files of the docs: one of all data sets whose images have one channel, and the others."""
     text = (ROOT / "docs/reference/datalist_file.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```yaml\n(.*?)```", text.partition("## Worked examples")[2], re.DOTALL)
-    return {name: entry for block in blocks for name, entry in yaml.safe_load(block).items()}
+    shown = re.findall(r"```yaml\n(.*?)```", text.partition("## Worked examples")[2], re.DOTALL)
+    blocks = [yaml.safe_load(block) for block in shown]
+    one = {name: entry for block in blocks if "datasets" not in block for name, entry in block.items()}
+    others = {name: block for block in blocks if "datasets" in block for name in block["datasets"]}
+    return {"one channel": {"datasets": one}} | others
 
 
 def write_labels(root: Path) -> None:
@@ -91,6 +98,24 @@ def write_labels(root: Path) -> None:
         for folder, numbers in (("scribbles", (0, 4)), ("other scribbles", (4, 0))):
             image(f"{folder}/{subject}.nii.gz")
             save(root / f"{folder}/{subject}_scribble.nii.gz", strokes(label, *numbers))
+        for name in ("t1", "t2"):
+            image(f"channels/{subject}_{name}.nii.gz")
+        save(root / f"channels/{subject}_gt.nii.gz", label)
+        (root / "pictures").mkdir(exist_ok=True)
+        colours = label[..., 1].T[..., None] * 50 + rng.integers(0, 60, (*SHAPE[1::-1], 3))
+        Image.fromarray(colours.astype(np.uint8)).save(root / f"pictures/{subject}.png")
+        mask = label[..., 1].T.copy()
+        mask[0] = 255
+        Image.fromarray(mask).save(root / f"pictures/{subject}_mask.png")
+
+
+def write_regions(root: Path) -> None:
+    """Series with regions that other programs wrote; see tests/transforms/make_dicom_regions.py."""
+    with zipfile.ZipFile(ROOT / "tests/transforms/dicom_regions.zip") as archive:
+        archive.extractall(root)
+    for number, folder in enumerate(sorted(root.iterdir())):
+        (folder / "regions").mkdir()
+        shutil.move(folder / ("seg.dcm" if number % 2 else "rtstruct.dcm"), folder / "regions")
 
 
 def expected(dataset: str, subject: str) -> dict[tuple[int, ...], frozenset[int]]:
@@ -113,6 +138,8 @@ def expected(dataset: str, subject: str) -> dict[tuple[int, ...], frozenset[int]
         elif dataset == "borders":
             near = [(x, y), (x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)]
             told = {int(label[i, j, z]) for i, j in near if 0 <= i < SHAPE[0] and 0 <= j < SHAPE[1]}
+        elif dataset == "pictures":
+            told = {int(label[x, y, 1])} if y else EVERYTHING
         elif "scribbles" in dataset:
             told = {0} if line[voxel] == 4 else set(places) if line[voxel] == 0 else {int(line[voxel])}
         else:
@@ -121,40 +148,112 @@ def expected(dataset: str, subject: str) -> dict[tuple[int, ...], frozenset[int]
     return result
 
 
+FILES = {
+    "one channel": ["masks", "slices", "rater 1", "borders", "names", "scribbles", "other scribbles", "dicom"],
+    "channels": ["channels"],
+    "pictures": ["pictures"],
+}
+"""The data sets of every file, after those with the same images have become one."""
+
+
 @pytest.fixture(scope="module")
-def document(tmp_path_factory) -> Path:
+def documents(tmp_path_factory) -> dict[str, Path]:
+    pytest.importorskip("highdicom")
     root = tmp_path_factory.mktemp("forms")
     write_labels(root)
-    content = {"classes": CLASSES, "split": [3, 1, 1], "datasets": examples()}
-    (root / "forms.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    return root / "forms.yaml"
+    write_regions(root / "dicom")
+    common = {"classes": CLASSES, "unions": {"whole heart": CLASSES[1:]}, "split": [3, 1, 1]}
+    for name, content in examples().items():
+        (root / f"{name}.yaml").write_text(yaml.safe_dump(common | content, sort_keys=False))
+    return {name: root / f"{name}.yaml" for name in examples()}
 
 
-def test_candidate_sets(document):
-    datalist = load_datalist(document)
+@pytest.mark.parametrize("name", FILES)
+def test_candidate_sets(documents, name):
+    datalist = load_datalist(documents[name])
     items = [item for split in SPLITS for item in datalist[split]]
-    assert {item["dataset"] for item in items} == {*examples()} - {"rater 2"}
-    assert len(items) == 7 * len(SUBJECTS)
+    assert {item["dataset"] for item in items} == {*FILES[name]}
+    assert len(items) == sum(4 if dataset == "dicom" else len(SUBJECTS) for dataset in FILES[name])
     for item in items[::2]:
-        label = LoadCandidatesd("label", 4)({**item, "image": read_image(item["image"])})["label"]
-        table = [frozenset(from_bits(bits)) for bits in candidate_sets(label)]
-        codes = label[0].numpy().astype(int)
-        wanted = expected(item["dataset"], item["subject"].partition("/")[2])
-        assert {voxel: table[codes[voxel]] for voxel in wanted} == wanted, item["image"]
+        loaded = LoadCandidatesd("label", 4)(LoadImagesd("image")(dict(item)))
+        sets = np.array(candidate_sets(loaded["label"]))[loaded["label"][0].numpy().astype(int)]
+        if item["dataset"] == "dicom":
+            from ..transforms.test_dicom import expected as of_regions
+
+            np.testing.assert_array_equal(sets, of_regions(Path(item["image"]).parent, loaded["image"]))
+            continue
+        wanted = expected(item["dataset"], item["subject"].rpartition("/")[2])
+        told = {int(bits): frozenset(from_bits(int(bits))) for bits in np.unique(sets)}
+        found = {voxel: told[bits] for voxel, bits in np.ndenumerate(sets)}
+        assert found == {voxel: wanted[voxel] for voxel in found}, item["image"]
+
+
+@pytest.fixture
+def train(small_settings, monkeypatch) -> Iterator[Callable[[Path, Path], None]]:
+    """Train the bundle of slices for a few steps with a datalist; into a folder."""
+    monkeypatch.chdir(ROOT)
+
+    def run(datalist: Path, out: Path) -> None:
+        parser = ConfigParser()
+        parser.read_config("bundles/acdc/configs/train.json")
+        parser.update(small_settings | {"pixdim": [1.5, 1.5, -1], "batch_size": 3, "datalist": str(datalist)})
+        parser.update({"output_dir": str(out), "model_file": str(out / "model.pt")})
+        set_determinism(0)
+        parser.get_parsed_content("training")
+
+    yield run
+    set_determinism(None)
 
 
 @pytest.mark.slow
-def test_check_and_train(document, tmp_path, capsys, small_settings):
+@pytest.mark.parametrize("name", FILES)
+def test_check_and_train(documents, name, train, tmp_path, capsys):
     """All of them together; the right scribbles are silent."""
-    assert main(["check", str(document), "--workers", "1"]) == 0
+    assert main(["check", str(documents[name]), "--workers", "1"]) == 0
     printed = capsys.readouterr().out
     assert "Ready to train" in printed
     assert "thin strokes" not in printed
-    small = {key: value for key, value in small_settings.items() if key != "split"} | {"pixdim": [1.5, 1.5, -1]}
-    log = train(tmp_path, small, document)
+    train(documents[name], tmp_path)
     with (tmp_path / "test_dice.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {row["dataset"] for row in rows} == {*examples()} - {"rater 2"}, log[-3000:]
+    assert {row["dataset"] for row in rows} == {*FILES[name]}
+
+
+@pytest.mark.slow
+def test_masks_train_as_annotated(tmp_path, train):
+    """A third of the masks deleted: the numbers of label maps with `annotated`, bit for bit."""
+    subjects = [f"s{k}" for k in range(10, 24)]  # in the order of their names
+    pairs = list(product(subjects, CLASSES[1:]))
+    deleted = {pairs[k] for k in np.random.default_rng(25).permutation(len(pairs))[: len(pairs) // 3]}
+    listed = []
+    for subject in subjects:
+        label, rng = truth(subject), np.random.default_rng(int(subject[1:]))
+        save(tmp_path / f"im/{subject}.nii.gz", (label * 50 + rng.normal(0, 20, SHAPE)).astype(np.float32))
+        save(tmp_path / f"gt/{subject}.nii.gz", label)
+        kept = [name for name in CLASSES[1:] if (subject, name) not in deleted]
+        for name in kept:
+            save(tmp_path / name / f"{subject}.nii.gz", (label == CLASSES.index(name)).astype(np.uint8))
+        item = {"image": f"im/{subject}.nii.gz", "subject": subject}
+        listed.append(item | ({"label": f"gt/{subject}.nii.gz", "annotated": kept} if kept else {}))
+    assert {len(item.get("annotated", [])) for item in listed} == {0, 1, 2, 3}
+    entries = {
+        "annotated": {"training": listed, "values": dict(enumerate(CLASSES))},
+        "masks": {"images": "im/{subject}.nii.gz", "masks": {n: f"{n}/{{subject}}.nii.gz" for n in CLASSES[1:]}},
+    }
+    left = []
+    for form, entry in entries.items():
+        path, out = tmp_path / f"{form}.yaml", tmp_path / f"out {form}"
+        path.write_text(yaml.safe_dump({"classes": CLASSES, "split": [10, 2, 2], "datasets": {"all": entry}}))
+        train(path, out)
+        weights = torch.load(out / "model.pt", weights_only=True)
+        left.append(((out / "history.csv").read_bytes(), (out / "test_dice.csv").read_bytes(), weights))
+    (history, dice, weights), (other_history, other_dice, other_weights) = left
+    assert history == other_history
+    assert dice == other_dice
+    assert dice.count(b".") > 2
+    tensors = [key for key, value in weights.items() if torch.is_tensor(value)]
+    assert tensors
+    assert all(torch.equal(weights[key], other_weights[key]) for key in tensors)
 
 
 def test_all_forms_say_the_same(tmp_path):
@@ -208,7 +307,7 @@ def test_all_forms_say_the_same(tmp_path):
         items = load_datalist({"classes": CLASSES, "datasets": sets}, tmp_path)["training"]
         found[form] = []
         for item in items:
-            label = LoadCandidatesd("label", 4)({**item, "image": read_image(item["image"])})["label"]
+            label = LoadCandidatesd("label", 4)(LoadImagesd("image")(dict(item)))["label"]
             found[form].append(np.array(candidate_sets(label))[label[0].numpy().astype(int)])
     first = found["label map"]
     assert [set(np.unique(sets)) for sets in first] == [{0b0010, 0b1000, 0b0101}] * 3

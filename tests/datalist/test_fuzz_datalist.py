@@ -63,6 +63,30 @@ HEARTS = {
         },
     },
 }
+PICTURES = {
+    "classes": ["background", "gland"],
+    "channels": ["T1", "T2"],
+    "datasets": {
+        "patterns": {
+            "folder": "pictures",
+            "images": ["{subject}_t1.png", "{subject}_t2.png"],
+            "labels": "{subject}_gt.png",
+            "values": {0: "rest", 1: "gland", 255: "unlabelled"},
+            "names": {"rest": "background"},
+            "pixel_size": [0.5, 0.25],
+            "annotated": {"p0": ["rest", "gland"], "*": ["gland"]},
+            "uncertain_border": 1,
+        },
+        "lists": {
+            "folder": "pictures",
+            "training": [{"image": ["more/x1.png", "more/x2.png"], "masks": {"gland": "more/gland.png"}, "subject": 7}],
+            "overlap": "either",
+            "annotated_slices": {"7": "drawn"},
+            "pixel_size": 0.5,
+            "split": "training",
+        },
+    },
+}
 DECATHLON = {
     "name": "South",
     "labels": {"0": "background", "1": "MYO"},
@@ -79,6 +103,8 @@ def root(tmp_path_factory) -> Path:
     names += [f"south/{i}{end}.nii" for i in [*range(6), "t"] for end in ("", "_gt")]
     names += [f"east/{name}{end}.mha" for name in "abc" for end in ("", "_gt")]
     names += [f"west/p{i}/{name}.nii" for i in range(4) for name in ("image", "rv", "lv", "heart", "rv2")]
+    names += [f"pictures/{subject}_{kind}.png" for subject in ("p0", "p1", "p2") for kind in ("t1", "t2", "gt")]
+    names += [f"pictures/more/{name}.png" for name in ("x1", "x2", "gland")]
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
@@ -105,7 +131,7 @@ def check(datalist, written: Path) -> None:
     """Its files exist, every label value has a candidate, and it is the same when it was written and read again."""
     num_classes = len(datalist["classes"])
     for item in (item for split in SPLITS for item in datalist[split]):
-        assert Path(item["image"]).exists()
+        assert all(Path(path).exists() for path in (item["image"], *item.get("further_images", ())))
         assert {"subject", "case", "dataset"} <= {*item}
         for annotation in annotations_of(item):
             assert Path(annotation["label"]).exists()
@@ -119,7 +145,8 @@ def check(datalist, written: Path) -> None:
 def test_the_files_are_good(root):
     """Otherwise all changed ones would be refused for the same reason."""
     (root / "good.yaml").write_text(yaml.safe_dump(HEARTS))
-    for name in ("good.yaml", "south/dataset.json"):
+    (root / "pictures.yaml").write_text(yaml.safe_dump(PICTURES))
+    for name in ("good.yaml", "pictures.yaml", "south/dataset.json"):
         assert outcome(root / name, root) == "read"
 
 
@@ -143,6 +170,14 @@ WORDS = [
         "either",
         "first",
         "masks",
+        "overlap",
+        "names",
+        "disagreement",
+        "annotated_slices",
+        "uncertain_border",
+        "channels",
+        "pixel_size",
+        "rest",
         "subject",
         "values",
         "list",
@@ -250,7 +285,7 @@ def as_text(content, kind: str) -> str:
     return json.dumps(content) if kind == "json" else yaml.safe_dump(content)
 
 
-@given(content=changed(HEARTS), kind=st.sampled_from(["yaml", "json"]))
+@given(content=changed(HEARTS) | changed(PICTURES), kind=st.sampled_from(["yaml", "json"]))
 @FUZZ
 def test_changed_description(root, content, kind):
     path = root / f"changed.{kind}"

@@ -338,7 +338,7 @@ class TestForms:
             ({"masks": {"RV": "{subject}/r*.nii"}}, "`masks`, 'RV': what * stands for is not known"),
             (
                 {"masks": {"rv": "{subject}/rv.nii", "left": "{subject}/lv.nii"}},
-                "'rv' is unknown, known are background, RV, LV; do you mean 'RV'?; 'left' is unknown",
+                "'rv' is unknown, known are background, RV, LV (do you mean 'RV'?); 'left' is unknown",
             ),
             (
                 {"masks": {"RV": "{subject}/rv.nii", "x": "{subject}/lv.nii"}, "names": {"x": "RV"}},
@@ -360,6 +360,11 @@ class TestForms:
             ),
             ({"masks": {"RV": "{subject}/rv.nii"}, "names": {"x": "Lv"}}, "do you mean 'LV'?"),
             ({"masks": {"RV": "{subject}/rv.nii"}, "names": {"RV": "LV"}}, "'RV' is a name of the file itself"),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "names": {"LV": "left"}}, "Write 'left': 'LV'"),
+            ({"masks": {"RV": "p1/rv.nii"}}, "`masks`, `RV`: 'p1/rv.nii' is one file for all 2 images"),
+            ({"labels": "p1/gt.nii"}, "`labels`: 'p1/gt.nii' is one file for all 2 images"),
+            ({"masks": {"RV": "{subject}/rv.nii"}, "pixel_size": 0.5}, "p1/im.nii is no picture"),
+            ({"labels": "{subject}"}, "p1: is no RTSTRUCT or SEG, nor a folder with a single one. Correct `labels`"),
         ],
     )
     def test_mistakes(self, root, entry, message):

@@ -23,6 +23,9 @@ import numpy as np
 import pytest
 import torch
 
+from dcl_monai.candidates import candidate_sets
+from dcl_monai.datalist import load_datalist
+from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import check_values, open_image
 
@@ -257,6 +260,28 @@ def test_seg_lies_where_the_label_map_is(ran, dicom_files, tmp_path, name, suffi
         (2, "MYO", "49848007", "SCT", "91723000"),
         (3, "LV", "87878005", "SCT", "91723000"),
     ]
+
+
+@pytest.mark.parametrize("name", ["plain", "oblique", "rle", "one"])
+def test_seg_is_read_as_a_label(ran, name):
+    """Corrected results become training data: a series, and the folder with its results."""
+    pytest.importorskip("highdicom")
+    entry = {
+        "folder": str(ran.source.parent),
+        "training": [{"image": f"in/dicom/{name}", "label": f"out/dicom/{name}"}],
+    }
+    classes = ["background", "RV", "MYO", "LV"]
+    (item,) = load_datalist({"classes": classes, "datasets": {"corrected": entry | {"split": "training"}}})["training"]
+    loaded = LoadCandidatesd("label", 4)(LoadImagesd("image")(dict(item)))
+    sets = np.array(candidate_sets(loaded["label"]))[loaded["label"][0].numpy().astype(int)]
+    label = ran.label(f"dicom/{name}")
+    index = (
+        np.linalg.inv(loaded["image"].affine.numpy()) @ label.affine @ np.c_[np.argwhere(sets >= 0), [1] * sets.size].T
+    )
+    np.testing.assert_allclose(index, np.round(index), atol=1e-2)
+    found = sets[tuple(np.round(index[:3]).astype(int))]
+    np.testing.assert_array_equal(found, 1 << np.asarray(label.dataobj).ravel().astype(int))
+    assert len(np.unique(found)) >= 3
 
 
 @pytest.mark.parametrize("name", NIFTI)

@@ -18,6 +18,7 @@ from dcl_monai.check import find_problems, inspect_datalist  # noqa: E402
 from dcl_monai.datalist import load_datalist, write_datalist  # noqa: E402
 from dcl_monai.transforms import LoadCandidatesd, LoadImagesd  # noqa: E402
 from dcl_monai.transforms.dicom import fill_contours  # noqa: E402
+from dcl_monai.transforms.files import read_image  # noqa: E402
 from dcl_monai.utils import DataError  # noqa: E402
 
 ORIENTATIONS = ("straight", "flipped", "sagittal", "oblique")
@@ -58,12 +59,13 @@ def sets_of(item):
 
 def expected(folder, image):
     """What the regions say, voxel by voxel, on the grid of the image that was read."""
-    truth = np.load(folder / "truth.npz")
+    truth = dict(np.load(folder / "truth.npz"))
+    to_image = np.linalg.inv(image.affine.numpy()) @ truth["affine"]
     told = {"whole heart": HEART, "Ventricle_L": LV}
     sets = np.full(image.shape[1:], EVERYTHING)
     for place in np.argwhere(truth["whole heart"] | True):
         bits = reduce(and_, (b if truth[n][tuple(place)] else EVERYTHING & ~b for n, b in told.items()))
-        where = np.linalg.inv(image.affine.numpy()) @ truth["affine"] @ [*place, 1]
+        where = to_image @ [*place, 1]
         sets[tuple(np.rint(where[:3]).astype(int))] = bits
     return sets
 
@@ -137,6 +139,17 @@ class TestRefused:
         datalist = load_datalist(described(root, images="{subject}/image.nii.gz"))
         (record,) = inspect_datalist(datalist, progress=False)
         assert "Give the folder of the series" in record.files.problems[0].message
+
+    def test_missing_slices(self, root):
+        files = (root / "straight" / "series").iterdir()
+        next(file for file in files if pydicom.dcmread(file).InstanceNumber == 5).unlink()
+        with pytest.raises(DataError, match=r"straight/series: its slices are 3 to 6 mm apart\. Add the missing ones"):
+            read_image(str(root / "straight" / "series"))
+
+    @pytest.mark.parametrize("entry", [{"values": {0: "background", 1: "LV"}}, {"annotated": ["LV"]}])
+    def test_values_beside_regions(self, root, entry):
+        with pytest.raises(DataError, match=r"rtstruct.dcm: its regions say [^\n]* Leave `values` and `annotated`"):
+            load_datalist(described(root, **entry))
 
     def test_other_files(self, root):
         shutil.copy(root / "straight" / "series" / "0000.dcm", root / "straight" / "rtstruct.dcm")
