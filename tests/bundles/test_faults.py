@@ -23,7 +23,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
-import torch._dynamo  # noqa: F401 (Adam imports it)
+import torch._dynamo
 from monai.bundle import run as run_bundle
 from torch.utils._pytree import tree_flatten
 
