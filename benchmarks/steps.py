@@ -2,8 +2,8 @@
 
     python benchmarks/steps.py
 
-Everything is measured in turns on the same tensors. A ratio is that of the fastest turns, which say least about what
-else the machine does; on a CPU, times are those of the processor.
+Everything is measured in turns on the same tensors, laid out in memory as in a training. A ratio is that of the fastest
+turns, which say least about what else the machine does; on a CPU, times are those of the processor.
 
 - a primal step against one of MONAI's SupervisedTrainer with DiceCELoss on the same network and tensors (limit 1.10);
 - a dual step against a primal step (limit 1.8; one forward and an activation-only backward more make 5/3);
@@ -51,7 +51,8 @@ def make_batch(items: int, size: int, device: torch.device, classes: int = 4) ->
         "dual_image": torch.randn(items, 1, size, size),
         "dual_label": label.flip(0),
     }
-    return {key: value.to(device) for key, value in batch.items()}
+    # laid out as a loader does it
+    return {key: value.contiguous().to(device) for key, value in batch.items()}
 
 
 def timed(function: Callable[[], object], device: torch.device) -> float:
@@ -77,9 +78,11 @@ def main() -> None:
 def measure(classes: int, items: int, size: int, turns: int) -> None:
     """Print times and ratios for a number of classes."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # as in the bundles
+    layout = torch.channels_last if device.type == "cpu" else torch.contiguous_format
     network = CompNet(
         "BasicUNet", classes, spatial_dims=2, features=(16, 16, 32, 64, 128, 16), norm="batch", zero_conditions=False
-    ).to(device)
+    ).to(device, memory_format=layout)
     batch = make_batch(items, size, device, classes)
     dice_ce = DiceCELoss(softmax=True, to_onehot_y=True)
     # as in bundles/acdc
@@ -107,7 +110,8 @@ def measure(classes: int, items: int, size: int, turns: int) -> None:
         decollate=False,
     )
     primal, dual = trainer(False), trainer(True)
-    logits = torch.randn(items, 2 * classes, size, size, device=device, requires_grad=True)
+    logits = torch.randn(items, 2 * classes, size, size, device=device)
+    logits = logits.contiguous(memory_format=layout).requires_grad_()
     measured = {
         "plain step": lambda: plain._iteration(plain, batch),
         "primal step": lambda: primal._iteration(primal, batch),

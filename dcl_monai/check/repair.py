@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from pathlib import Path
@@ -17,8 +15,8 @@ from dcl_monai.datalist.items import Annotation, Item, annotations_of
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms.files import AFFINE_TOLERANCE_MM
 from dcl_monai.utils import DataError
-from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.images import is_nifti
+from dcl_monai.utils.tables import write_table
 
 __all__ = ["repair_headers"]
 
@@ -60,9 +58,7 @@ def repair_headers(datalist: Datalist, folder: str | Path) -> tuple[list[list[st
                 copies[pair] = _copied(item, annotation, folder, len(copies), changes, left)
             annotation["label"] = copies[pair]
     if changes:
-        text = io.StringIO()
-        csv.writer(text).writerows([["label", "copy", "change"], *changes])
-        write_atomic(folder / CHANGES, text.getvalue())
+        write_table(folder / CHANGES, [["label", "copy", "change"], *changes])
         write_datalist(result, folder / LIST, absolute=True)
     return changes, left
 

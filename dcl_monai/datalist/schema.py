@@ -146,7 +146,7 @@ class ItemEntry(BaseModel):
             if not isinstance(key, str) or not key.isprintable():
                 raise ValueError(f"{key!r} is not the name of an entry; put it in quotes")
             if value is None and not key.isidentifier():  # {image: a.nii.gz, label b.nii.gz}
-                raise ValueError(f"{key!r} has no value; is a colon with a blank after it missing?")
+                raise ValueError(f"{key!r} has no value; a colon with a blank after it may be missing")
             if key in RESERVED:
                 raise ValueError(f"{key!r} cannot be used in the list of images: the name is reserved")
             meant = misspelt(key, cls.model_fields)
