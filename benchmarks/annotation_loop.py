@@ -1,8 +1,8 @@
 """Are planted mistakes found, and does drawing what is proposed pay? The plan: docs/research/annotation_loop.md.
 
     python benchmarks/annotation_loop.py audit --data hearts --out audit.json
-    python benchmarks/annotation_loop.py next --data hearts --out next.json --seeds 5
-    python benchmarks/annotation_loop.py next --data ACDC --real --out next_acdc.json --seeds 2
+    python benchmarks/annotation_loop.py next --data hearts --out next.json --seeds 10
+    python benchmarks/annotation_loop.py next --data ACDC --real --out next_acdc.json --seeds 10
 
 The data are synthetic hearts, which are made if they are not there. A small network is trained on slices by the
 compatible loss; the rankings are those of `dcl_monai.annotate`.
@@ -277,7 +277,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--real", action="store_true", help="next: --data is a folder of 50 patients of ACDC")
     parser.add_argument("--size", type=int, default=112)

@@ -125,14 +125,15 @@ def refuse_other(out: Path) -> None:
 
 def open_report(out: Path, settings: dict[str, Any]) -> RunReport:
     """The report of this run, or of its interrupted start."""
-    report = RunReport(out, settings)
-    if report.path.is_file():
+    file = out / "report.json"
+    if file.is_file():
         try:
-            earlier = json.loads(report.path.read_text(encoding="utf-8"))["run"]
+            earlier = json.loads(file.read_text(encoding="utf-8"))["run"]
         except (ValueError, KeyError, TypeError):
             earlier = None
-        if earlier != report.run:
+        if earlier != json.loads(json.dumps(settings)):
             raise DataError(f"{out}: was made from other data, models or settings. Choose another --out.")
+    report = RunReport(out, settings)
     report.write()
     return report
 

@@ -42,7 +42,8 @@ def describe(entry: Mapping[str, Any], level: float) -> str:
     drawn = f"drawn in {entry['images']} image(s) of {entry['subjects']} subject(s)"
     if "dice_margin" not in entry:
         return f"none: {drawn}, at least {round(level / (1 - level))} subjects are needed"
+    margin = entry["dice_margin"]  # below zero: the models promised too little
     return (
-        f"Dice at least confidence - {entry['dice_margin']:.3f}, volume within a factor of "
+        f"Dice at least confidence {'-+'[margin < 0]} {abs(margin):.3f}, volume within a factor of "
         f"{entry['volume_factor']:.2f}; {drawn}"
     )

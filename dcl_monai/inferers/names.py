@@ -27,7 +27,7 @@ LABEL_FOLDERS = ("labels", "labelstr", "labelsts", "segmentations", "masks")
 def is_label(name: str) -> bool:
     """Whether a file, named relative to the folder and in lower case, is a label by its name."""
     *folders, last = Path(name).parts
-    endings = any(fnmatch.fnmatch(last, f"*[_-]{ending}.*") for ending in LABELS)
+    endings = any(fnmatch.fnmatch(f"_{last}", f"*[_-]{ending}.*") for ending in LABELS)
     return endings or any(folder in LABEL_FOLDERS for folder in folders)
 
 

@@ -76,15 +76,16 @@ def test_an_interrupted_run_goes_on(no_pictures, known_models, tmp_path):
     assert all(path.stat().st_mtime_ns == time for path, time in first.items())
 
 
-def test_nothing_else_is_replaced(no_pictures, known_models, tmp_path):
+def test_nothing_else_is_replaced(no_pictures, known_models, tmp_path, caplog):
     (tmp_path / "mine.txt").write_text("")
     with pytest.raises(DataError, match="is not empty, and not of an earlier run"):
         complete_datalist(known_models(), tmp_path)
     with pytest.raises(DataError, match=r"mine\.txt: is a file"):
         complete_datalist(known_models(), tmp_path / "mine.txt")
     complete_datalist(known_models(), tmp_path / "out", "masks")
-    with pytest.raises(DataError, match="was made from other data, models or settings"):
+    with caplog.at_level("INFO"), pytest.raises(DataError, match="was made from other data, models or settings"):
         complete_datalist(known_models(), tmp_path / "out", "decathlon")
+    assert "done again" not in caplog.text
 
 
 def test_a_target_that_cannot_be_written_and_a_list_without_images_end_in_one_line(known_models):

@@ -206,7 +206,8 @@ class TestFolder:
         assert names("**/*.nii*", ["*.nii"]) == ["p1/x.nii.gz", "p2/x.nii.gz"]
 
     def test_label_files_are_no_images(self, tmp_path):
-        names = ["s1", "s1_gt", "s1_scribble", "s1_DE_manual", "s1-mask", "s1_labels", "labelsTr/s1", "masks2/gt"]
+        names = ["s1", "s1_gt", "s1_scribble", "s1_DE_manual", "s1-mask", "s1_labels", "labelsTr/s1", "masks2/s1"]
+        names += ["s2/label", "s2/image"]
         for name in names:
             (tmp_path / f"{name}.nii.gz").parent.mkdir(exist_ok=True)
             (tmp_path / f"{name}.nii.gz").touch()
@@ -215,7 +216,7 @@ class TestFolder:
             items = find_images(tmp_path, exclude=exclude)
             return {Path(item["image"]).relative_to(tmp_path).as_posix().removesuffix(".nii.gz") for item in items}
 
-        assert found(["*_prob*"]) == {"s1", "masks2/gt"}
+        assert found(["*_prob*"]) == {"s1", "masks2/s1", "s2/image"}
         assert found([]) == {*names}
 
     @pytest.mark.parametrize(
