@@ -1,6 +1,6 @@
-"""Would the averaged DualNet serve better than PrimNet? Both of trained runs, in their last epoch, on validation and test.
+"""Would the averaged DualNet serve better than PrimNet? Both networks of trained runs, in the last epoch of each.
 
-    python benchmarks/averaged_network.py studies/A/runs/dcl/seed*
+python benchmarks/averaged_network.py studies/A/runs/dcl/seed*
 """
 
 from __future__ import annotations
