@@ -159,7 +159,7 @@ def _number(records: Sequence[CaseRecord]) -> str:
         return "-"
     images, subjects = _images(records), _subjects(records)
     entries = f", listed {len(records)} times" if len(records) != images else ""
-    return f"{images} of {subjects} subject{'s' * (subjects != 1)}{entries}"
+    return f"{images} ({subjects} subject{'s' * (subjects != 1)}){entries}"
 
 
 def _ranges(sizes: Sequence[Sequence[float]], form: str) -> str:

@@ -64,7 +64,7 @@ def page(tmp_path):
 class TestPage:
     def test_clean_set(self, datalist, page):
         shown = page(datalist)
-        for part in ("Ready to train", "6 images of 6 subjects", "4 of 4 subjects", "8 x 7 x 3", "present"):
+        for part in ("Ready to train", "6 images of 6 subjects", "4 (4 subjects)", "8 x 7 x 3", "present"):
             assert part in shown.text
         assert "Errors" not in shown.text
         assert "Warnings" not in shown.text
@@ -153,7 +153,7 @@ class TestTerminal:
 
     def test_clean_set(self, datalist):
         text = self.show(datalist)
-        for part in ("Ready to train", "datalist hash", "4 of 4 subjects", "present"):
+        for part in ("Ready to train", "datalist hash", "4 (4 subjects)", "present"):
             assert part in text
 
     def test_names_of_files_stay_whole(self, datalist):

@@ -51,15 +51,15 @@ def test_headline(summary):
 
 def test_numbers(summary):
     assert summary.numbers() == [
-        ["north", "2 of 2 subjects", "1 of 1 subject", "1 of 1 subject"],
-        ["south", "2 of 1 subject", "-", "-"],
+        ["north", "2 (2 subjects)", "1 (1 subject)", "1 (1 subject)"],
+        ["south", "2 (1 subject)", "-", "-"],
     ]
 
 
 def test_repeated_items_are_one_image(datalist):
     datalist["training"] = [item | {"annotated": [j]} for item in datalist["training"] for j in range(3)]
     summary = Summary("my.yaml", datalist, inspect_datalist(datalist, progress=False), [])
-    assert summary.numbers()[0][1] == "4 of 4 subjects, listed 12 times"
+    assert summary.numbers()[0][1] == "4 (4 subjects), listed 12 times"
 
 
 def test_sizes(summary):
