@@ -106,7 +106,9 @@ SIMULATED = """\
 """The data of a bundle of the repository: fully labelled, of which a part is hidden."""
 
 OWN_DATA: dict[str, str] = {
-    "output_dir": '{"_target_": "dcl_monai.bundle.run_folder", "bundle_root": "@bundle_root"}',
+    # MONAI's --tracking would take the folder for an expression, and make another one to save the configuration in
+    "output_dir": '{"_target_": "dcl_monai.bundle.run_folder", "bundle_root": "@bundle_root"},\n'
+    '    "save_execute_config": false',
     "dataset_dir": "\"$@bundle_root + '/data'\"",
     "datalist": '    "datalist": "$@dataset_dir + \'/datalist.json\'",',
     "saved_model": "\"$@output_dir + '/model.pt'\"",

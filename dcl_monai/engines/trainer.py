@@ -67,8 +67,8 @@ class DCLTrainer(SupervisedTrainer):
 
     The iteration is that of :py:class:`monai.engines.SupervisedTrainer`, with its AMP and gradient accumulation; the
     loss it minimises is :meth:`objective`. Batches without conditions train an unconditional network with the same
-    code. ``engine.state.output`` holds, beside the usual keys, each term of the loss (:data:`LOSS_TERMS`), of which
-    ``dual`` is the whole dual loss.
+    code. The one entry of ``engine.state.output``, a list as MONAI's trackers expect it, holds, beside the usual keys,
+    each term of the loss (:data:`LOSS_TERMS`), of which ``dual`` is the whole dual loss.
 
     Args:
         device: device to train on.
@@ -206,10 +206,17 @@ class DCLTrainer(SupervisedTrainer):
             return
         super().run()
 
-    def _iteration(self, engine: SupervisedTrainer, batchdata: dict[str, torch.Tensor]) -> dict[str, Any]:
+    def _iteration(  # type: ignore[override]  # a list, as MONAI's own is after it has decollated
+        self, engine: SupervisedTrainer, batchdata: dict[str, torch.Tensor]
+    ) -> list[dict[str, Any]]:
         output = super()._iteration(engine, batchdata)
         output[Keys.LABEL] = output[Keys.LABEL][Keys.LABEL]  # the whole batch stood in for the target
-        return output
+        return [output]
+
+
+def first_output(output: list[dict[str, Any]] | dict[str, Any]) -> dict[str, Any]:
+    """What an iteration gave: of a :class:`DCLTrainer` and of trainers that decollate the first of a list."""
+    return output[0] if isinstance(output, list) else output
 
 
 def unaugmented(batch: Batch) -> list[torch.Tensor]:

@@ -11,6 +11,7 @@ from monai.utils import CommonKeys as Keys
 from torch import nn
 from torch.utils.data import DistributedSampler
 
+from dcl_monai.engines import first_output
 from dcl_monai.utils import DataError
 
 __all__ = ["StopOnBreakdown", "non_finite"]
@@ -43,7 +44,7 @@ class StopOnBreakdown:
         engine.add_event_handler(Events.EPOCH_COMPLETED, self.finish)
 
     def __call__(self, engine: Trainer) -> None:
-        self.losses.append(engine.state.output[Keys.LOSS].detach())
+        self.losses.append(first_output(engine.state.output)[Keys.LOSS].detach())
         if len(self.losses) >= self.interval or self.losses[-1].device.type == "cpu":
             self.check(engine)
 

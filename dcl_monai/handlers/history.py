@@ -13,7 +13,7 @@ import torch
 from ignite.engine import Engine, Events
 
 from dcl_monai.datalist import Datalist
-from dcl_monai.engines import LOSS_TERMS, DCLTrainer
+from dcl_monai.engines import LOSS_TERMS, DCLTrainer, first_output
 from dcl_monai.utils.distributed import average
 from dcl_monai.utils.tables import read_table, write_table
 from dcl_monai.visualize import plot_curves
@@ -81,9 +81,10 @@ class History:
 
     def add(self, engine: DCLTrainer) -> None:
         """Add the terms of an iteration; they stay on the device until the epoch ends."""
+        output = first_output(engine.state.output)
         for name in LOSS_TERMS:
-            if name in engine.state.output:
-                value = engine.state.output[name].detach()
+            if name in output:
+                value = output[name].detach()
                 self.sums[name] = self.sums[name] + value if name in self.sums else value.clone()
 
     def validation(self, engine: Engine) -> None:

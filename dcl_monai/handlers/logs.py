@@ -13,7 +13,7 @@ from ignite.handlers import ProgressBar
 from monai.engines import Trainer
 from monai.handlers import TensorBoardStatsHandler
 
-from dcl_monai.engines import LOSS_TERMS
+from dcl_monai.engines import LOSS_TERMS, first_output
 
 __all__ = ["Progress", "TensorBoard"]
 
@@ -88,6 +88,7 @@ class TensorBoard:
             ).attach(engine)
 
 
-def loss_terms(output: dict[str, Any]) -> dict[str, Any]:
+def loss_terms(output: list[dict[str, Any]] | dict[str, Any]) -> dict[str, Any]:
     """The terms of the loss in the output of a trainer."""
-    return {name: output[name] for name in LOSS_TERMS if name in output}
+    found = first_output(output)
+    return {name: found[name] for name in LOSS_TERMS if name in found}

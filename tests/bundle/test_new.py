@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from monai.bundle import ConfigParser
+from monai.bundle import ConfigParser, ConfigWorkflow
 
 from dcl_monai.bundle.new import SCHEDULES, new_bundle, prepare_bundle
 from dcl_monai.bundle.resources import overlay_folder
@@ -81,6 +81,18 @@ def test_a_fold_has_data_and_a_model_of_its_own(made):
     whole, fold = load_datalist(made[1]), parser.get_parsed_content("datalist")
     assert fold["test"] == whole["test"]
     assert len(fold["training"]) + len(fold["validation"]) == len(whole["training"]) + len(whole["validation"])
+
+
+def test_tracking(made, tmp_path):
+    """MONAI's own switch takes a bundle whose runs have a folder each, and makes none."""
+    config = made[2] / "configs" / "train.json"
+    workflow = ConfigWorkflow(str(config), logging_file=False, tracking="mlflow", bundle_root=str(tmp_path))
+    assert not (tmp_path / "runs").exists()
+    for engine in ("train", "validate"):
+        assert workflow.parser[f"{engine}#handlers"][-1]["_target_"] == "MLFlowHandler"
+    store = workflow.parser.get_parsed_content("tracking_uri")
+    (run,) = (tmp_path / "runs").iterdir()
+    assert store == f"sqlite:///{run}/mlruns.db"
 
 
 def test_nothing_is_replaced_unasked(made, capsys):

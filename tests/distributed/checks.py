@@ -207,7 +207,7 @@ def check_history_is_the_mean_over_ranks(folder: Path) -> None:
         None,
         train_handlers=[history],
     )
-    own = float(trainer.state.output["loss"])
+    own = float(trainer.state.output[0]["loss"])
     all_losses = idist.all_gather(own)
     assert all_losses[0] != all_losses[1]
     assert abs(history.rows[0]["loss"] - sum(all_losses) / RANKS) < 1e-6

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from monai.engines import SupervisedTrainer
+from monai.handlers import from_engine
 from monai.transforms import AddCoordinateChannelsd, Compose, CopyItemsd, GaussianSmoothd, RandAffined, RandAxisFlipd
 from torch import nn
 
@@ -252,7 +253,7 @@ class TestFill:
             tiny_net(), ConditionalCompatibleLoss(CLASSES), [make_batch()], dual=True, fill_loss=FillLoss(CLASSES)
         )
         trainer.run()
-        output = trainer.state.output
+        (output,) = trainer.state.output
         primal = output["positive"] + output["negative"] + output["prior"] + output["fill"]
         torch.testing.assert_close(output["loss"], 0.8 * primal + 0.2 * output["dual"])
 
@@ -262,13 +263,13 @@ class TestFill:
         trainer = make_trainer(network, CompatibleLoss(CLASSES), [make_batch(False)], dual=True, fill_loss=fill)
         trainer.dual_network.forward = None  # a call would fail
         trainer.run()
-        assert "fill" not in trainer.state.output
+        assert "fill" not in trainer.state.output[0]
 
     def test_not_in_stage_1(self):
         network = tiny_net(conditional=False)
         trainer = make_trainer(network, CompatibleLoss(CLASSES), [make_batch(False)], fill_loss=FillLoss(CLASSES))
         trainer.run()
-        assert "fill" not in trainer.state.output
+        assert "fill" not in trainer.state.output[0]
 
 
 class TestIteration:
@@ -306,7 +307,7 @@ class TestIteration:
         batch = make_batch()
         trainer = make_trainer(tiny_net(), ConditionalCompatibleLoss(CLASSES), [batch], dual=True, dual_weight=0.2)
         trainer.run()
-        output = trainer.state.output
+        (output,) = trainer.state.output
         primal = output["positive"] + output["negative"] + output["prior"]
         torch.testing.assert_close(output["loss"], 0.8 * primal + 0.2 * output["dual"])
         assert output["pred"].shape == (BATCH, 2 * CLASSES, SIZE, SIZE)
@@ -315,7 +316,9 @@ class TestIteration:
     def test_loss_without_terms(self):
         trainer = make_trainer(tiny_net(conditional=False), ConventionalCELoss(CLASSES), [make_batch(False)])
         trainer.run()
-        torch.testing.assert_close(trainer.state.output["loss"], trainer.state.output["supervised"])
+        (output,) = trainer.state.output
+        torch.testing.assert_close(output["loss"], output["supervised"])
+        assert from_engine(["loss"], first=True)(trainer.state.output) == output["loss"]  # as MONAI's trackers do
 
     def test_accumulated_steps_equal_one_large_batch(self):
         """As in the base class: k batches of n items move the weights like one batch of k n items."""
