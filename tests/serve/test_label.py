@@ -24,6 +24,7 @@ import torch
 
 from dcl_monai.networks import CompNet, DCLNet, load_model
 from dcl_monai.synthetic import write_synthetic_acdc, write_synthetic_mmwhs
+from dcl_monai.transforms import stored_annotation
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = Path(os.environ.get("DCL_LABEL_ENV", ROOT / "serve" / ".venv-label")).absolute()
@@ -526,3 +527,37 @@ def test_replaced_label_is_kept(server, acdc, tmp_path):
     assert len(kept[1] - kept[0]) <= 1  # what another test stored
     assert np.array_equal(voxels(replaced), drawn[0])
     assert '"rv"' in replaced.with_name(replaced.name.replace(".nii.gz", ".json")).read_text()
+
+
+def test_union_absent_and_scribbles(server, acdc, tmp_path):
+    """By names of Slicer's segments and by a script's note; a training takes them, a name nobody knows is refused."""
+    sent = [
+        ([("RV (absent)", 1), ("LV", 2)], {}, {3: 2}),
+        ([("RV+MYO+LV (union)", 1)], {}, {1: 1, 2: 1, 3: 1}),
+        ([("RV", 1), ("background", 2)], {"scribbles": True}, {1: 1, 0: 2}),
+    ]
+    meant = [
+        {"values": {0: 0, 1: 1, 2: 3}, "annotated": [1, 3]},
+        {"values": {0: 0, 1: (1, 2, 3)}, "annotated": [(1, 2, 3)]},
+        {"values": {1: 1, 2: 0}, "annotated": [1, 2, 3], "unlabelled": [0]},
+    ]
+    for (image, truth), (segments, more, values), meaning in zip(acdc[1], sent, meant, strict=True):
+        drawn = np.zeros(voxels(truth).shape, np.uint8)
+        for j, value in values.items():
+            drawn[voxels(truth) == j] = value
+        if more:
+            drawn[np.arange(len(drawn)) % 8 > 0] = 0  # strokes
+        nib.save(nib.Nifti1Image(drawn, nib.load(truth).affine), tmp_path / image.name)
+        note = more | {"label_info": [{"name": name, "idx": idx} for name, idx in segments]}
+        server.steps(["store", image_id(image), str(tmp_path / image.name), note])
+        assert stored_annotation(server.studies / "labels" / "final" / image.name, ["background", *CLASSES]) == meaning
+    wrong = [
+        "store",
+        image_id(image),
+        str(tmp_path / image.name),
+        {"label_info": [{"name": "heart (union)", "idx": 1}]},
+    ]
+    with pytest.raises(AssertionError, match=r"422; .*heart.*A\+B \(union\)"):
+        server.steps(wrong)
+    (status,) = server.steps(["train", 2])
+    assert status["status"] == "DONE", status
