@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
@@ -30,10 +29,6 @@ __all__ = [
     "read_label",
     "value_mistakes",
 ]
-
-# MONAI looks for a decoder on a GPU whenever it makes a reader, and says each time that it found none
-logging.getLogger("monai.data.nvimgcodec_pydicom_plugin").setLevel(logging.ERROR)
-warnings.filterwarnings("ignore", message="NvImgCodecPydicomReader: ")
 
 AFFINE_TOLERANCE_MM = 1e-2
 SHOWN_VALUES = 10
