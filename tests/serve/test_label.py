@@ -114,8 +114,10 @@ class Server:
 
     def steps(self, *steps: list[Any]) -> list[Any]:
         """Let MONAI Label's client take these steps; see client.py."""
+        # not the server's folder: a client gives a result the server's name for it, which the server removes
+        received = self.workspace.with_name(f"{self.workspace.name}.received")
         done = subprocess.run(
-            [ENVIRONMENT / "bin" / "python", ROOT / "tests" / "serve" / "client.py", self.url, self.workspace / "tmp"],
+            [ENVIRONMENT / "bin" / "python", ROOT / "tests" / "serve" / "client.py", self.url, received],
             input=json.dumps(steps),
             env={key: value for key, value in quiet_environment().items() if key != "PYTHONPATH"},
             capture_output=True,
