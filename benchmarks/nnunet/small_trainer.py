@@ -11,13 +11,13 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 
 class nnUNetTrainerSmall(nnUNetTrainer):  # nnU-Net's way of writing
-    """8 epochs of 75 steps. Keeps some epochs, with the processor's time until then, and leaves out the last test."""
+    """5 epochs of 75 steps. Keeps some epochs, with the processor's time until then, and leaves out the last test."""
 
-    KEPT = (2, 4, 8)
+    KEPT = (2, 5)
 
     def __init__(self, plans: dict, configuration: str, fold: int, dataset_json: dict, device: torch.device) -> None:
         super().__init__(plans, configuration, fold, dataset_json, device)  # reads these names
-        self.num_epochs, self.num_iterations_per_epoch, self.num_val_iterations_per_epoch = 8, 75, 2
+        self.num_epochs, self.num_iterations_per_epoch, self.num_val_iterations_per_epoch = 5, 75, 2
 
     def on_epoch_end(self) -> None:
         super().on_epoch_end()
