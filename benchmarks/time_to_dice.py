@@ -68,7 +68,7 @@ from dcl_monai.networks import save_model
 
 SEED, SPLIT = 23, (40, 0, 10)
 STRUCTURES = {1: "RV", 2: "MYO", 3: "LV"}
-KEPT = (2, 5)
+KEPT = (3, 6)
 STEPS = 75
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -155,7 +155,7 @@ def nnunet(arguments: argparse.Namespace) -> None:
     paths = {"raw": raw, "preprocessed": work / "preprocessed", "results": work / "results"}
     paths["extTrainer"] = ROOT / "benchmarks" / "nnunet"
     settings = {f"nnUNet_{key}": str(path) for key, path in paths.items()}
-    settings |= {"nnUNet_n_proc_DA": "1", "nnUNet_compile": "f", "OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
+    settings |= {"nnUNet_n_proc_DA": "1", "nnUNet_compile": "f", "OMP_NUM_THREADS": "1"}
 
     def run(command: str, *words: object) -> None:
         subprocess.run([f"{arguments.nnunet}/{command}", *map(str, words)], check=True, env={**os.environ, **settings})
@@ -241,7 +241,7 @@ def ours(arguments: argparse.Namespace) -> None:
     }
     (folder / "keep.json").write_text(json.dumps({"+train#handlers": [handler]}))
     words = {"datalist": folder / "list.json", "output_dir": folder / "out", "model_file": folder / "model.pt"}
-    words |= {"iterations_per_epoch": STEPS, "stage1_epochs": 2, "stage2_epochs": 3, "val_interval": 1}
+    words |= {"iterations_per_epoch": STEPS, "stage1_epochs": 3, "stage2_epochs": 3, "val_interval": 1}
     options = [word for key, value in words.items() for word in (f"--{key}", str(value))]
     command = command_of("train", bundle, options, [*arguments.overlay, str(folder / "keep.json")])
     path = f"{ROOT / 'benchmarks'}:{os.environ.get('PYTHONPATH', '')}"
