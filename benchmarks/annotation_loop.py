@@ -137,7 +137,10 @@ def plant(label: np.ndarray, kind: str, shown: Sequence[int], random: np.random.
         k = int(random.choice(np.flatnonzero(drawn.any((0, 1)))))
         x, y = np.indices(label.shape[:2])
         far = ndimage.distance_transform_edt(~(label > 0).any(2)) > 15
-        far[:44], far[-44:], far[:, :44], far[:, -44:] = False, False, False, False
+        middle = tuple(slice(max(0, (n - 112) // 2) + 4, min(n, (n + 112) // 2) - 4) for n in far.shape)
+        seen = np.zeros_like(far)
+        seen[middle] = True  # the network sees 112 voxels around the centre: the disc must be among them
+        far &= seen
         column, row = random.choice(np.argwhere(far))
         label[..., k][(x - column) ** 2 + (y - row) ** 2 <= 16] = j
     else:

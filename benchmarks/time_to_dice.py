@@ -68,7 +68,7 @@ from dcl_monai.networks import save_model
 
 SEED, SPLIT = 23, (40, 0, 10)
 STRUCTURES = {1: "RV", 2: "MYO", 3: "LV"}
-KEPT = (2, 4, 8)
+KEPT = (3, 6)
 STEPS = 75
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -180,7 +180,7 @@ def nnunet(arguments: argparse.Namespace) -> None:
     trained = paths["results"] / name / "nnUNetTrainerSmall__nnUNetPlans__small" / "fold_all"
     seconds = json.loads((trained / "seconds.json").read_text())
     items, curve = load_datalist(out / "full.json")["test"], []
-    for epoch in (8, 4):
+    for epoch in reversed(KEPT):
         found = work / f"found_{number}_{epoch}"
         words = ["-i", raw / name / "imagesTs", "-o", found, "-d", number, "-c", "small", "-f", "all", *how]
         words += ["-device", "cpu", "--disable_tta", "-npp", 1, "-nps", 1, "-chk", f"checkpoint_{epoch}.pth"]
@@ -241,7 +241,7 @@ def ours(arguments: argparse.Namespace) -> None:
     }
     (folder / "keep.json").write_text(json.dumps({"+train#handlers": [handler]}))
     words = {"datalist": folder / "list.json", "output_dir": folder / "out", "model_file": folder / "model.pt"}
-    words |= {"iterations_per_epoch": STEPS, "stage1_epochs": 4, "stage2_epochs": 4, "val_interval": 4}
+    words |= {"iterations_per_epoch": STEPS, "stage1_epochs": 3, "stage2_epochs": 3, "val_interval": 1}
     options = [word for key, value in words.items() for word in (f"--{key}", str(value))]
     command = command_of("train", bundle, options, [*arguments.overlay, str(folder / "keep.json")])
     path = f"{ROOT / 'benchmarks'}:{os.environ.get('PYTHONPATH', '')}"

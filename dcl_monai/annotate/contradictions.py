@@ -164,8 +164,8 @@ def find_contradictions(
     """
     Rank drawn structures by how far they differ from the models, compared with the same structure in the other images.
 
-    A sign counts in spreads: its distance from the median of all images, by their median deviation. So what models
-    always do, such as drawing a structure too small, is no contradiction, and kinds can be compared.
+    A sign counts in spreads: its distance from the median of all images, by the 90th percentile of these distances. So
+    what models always do, such as drawing a structure too small, is no contradiction, and kinds can be compared.
 
     Args:
         signs: (index of the image, index of the class) -> signs.
@@ -202,6 +202,11 @@ def strongest(scores: Mapping[str, float], found: Signs) -> str:
 
 
 def spreads(values: np.ndarray, floor: float) -> np.ndarray:
-    """Distance of values from their median, in median absolute deviations, scaled to one for a normal distribution."""
+    """
+    Distance of values from their median, in spreads, which are one for a normal distribution.
+
+    The 90th percentile of the distances gives the spread: some signs, such as slices forgotten at the ends of a
+    structure, are zero in most images and large in some, and with the median distance these would come first.
+    """
     distances = values - np.median(values)
-    return distances / max(1.4826 * float(np.median(np.abs(distances))), floor)
+    return distances / max(float(np.quantile(np.abs(distances), 0.9)) / 1.645, floor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,7 +11,16 @@ from scipy import ndimage
 
 from dcl_monai.metrics import expected_dice
 
-__all__ = ["MINUTES", "Choice", "choose_next", "expected_error", "image_features", "undrawn_structures"]
+__all__ = [
+    "MINUTES",
+    "Choice",
+    "choose_images",
+    "choose_next",
+    "expected_error",
+    "image_entropy",
+    "image_features",
+    "undrawn_structures",
+]
 
 MINUTES = 5.0
 """Minutes that a structure takes to draw, where nobody says otherwise."""
@@ -26,7 +35,7 @@ class Choice:
     Args:
         case: index of the image.
         structure: index of the class.
-        gain: expected gain per minute, the larger the better; comparable within one ranking only.
+        gain: what the ranking goes by, the larger the better; comparable within one ranking only.
         error: expected error of the model there, 1 - Dice.
         rarity: how rarely the structure is drawn, 1 for the rarest.
         diversity: how unlike what is drawn or chosen already the image is, 0 to 1.
@@ -65,6 +74,17 @@ def expected_error(probabilities: np.ndarray) -> np.ndarray:
     """
     given = torch.from_numpy(probabilities)
     return 1 - np.array(expected_dice(given, given.argmax(0)))
+
+
+def image_entropy(probabilities: np.ndarray) -> float:
+    """
+    Mean entropy of a prediction over the voxels in the field of view.
+
+    Args:
+        probabilities: class probabilities (m, H, W, D).
+    """
+    seen = probabilities[:, probabilities.sum(0) > 0.5]
+    return float(-(seen * np.log(seen + 1e-9)).sum(0).mean()) if seen.size else 0.0
 
 
 def image_features(image: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -121,6 +141,37 @@ def choose_next(
         taken.append((best.case, best.structure))
         counts[best.structure] += 1
     return choices
+
+
+def choose_images(
+    errors: Mapping[tuple[int, int], float],
+    features: np.ndarray,
+    drawn: Iterable[tuple[int, int]],
+    count: int,
+    entropies: Sequence[float],
+    minutes: Mapping[int, float] | None = None,
+) -> list[Choice]:
+    """
+    Choose images, those with the highest entropy first, with all of their structures that are not drawn.
+
+    Args:
+        errors: see :func:`choose_next`, which orders the structures of an image.
+        features: see :func:`choose_next`.
+        drawn: see :func:`choose_next`.
+        count: number of choices.
+        entropies: mean entropy of every image, which becomes the gain.
+        minutes: structure -> minutes; default: :data:`MINUTES`.
+
+    Returns:
+        choices, the best first.
+    """
+    choices, drawn = list[Choice](), list(drawn)
+    for case in sorted({case for case, _ in errors}, key=lambda case: (-entropies[case], case)):
+        own = {pair: error for pair, error in errors.items() if pair[0] == case}
+        for choice in choose_next(own, features, drawn, len(own), minutes):
+            choices.append(replace(choice, gain=float(entropies[case])))
+            drawn.append((case, choice.structure))
+    return choices[:count]
 
 
 def rate(

@@ -18,7 +18,7 @@ from dcl_monai.visualize.overlays import class_colour
 from dcl_monai.visualize.viewer.volumes import read_image
 
 from .crossfit import CrossFit
-from .gain import Choice, choose_next, expected_error, image_features, undrawn_structures
+from .gain import Choice, choose_images, choose_next, expected_error, image_entropy, image_features, undrawn_structures
 from .output import Row, case_name, draw_slice, new_folder, write_page, write_view
 
 __all__ = ["propose"]
@@ -27,7 +27,9 @@ COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "gain", "
 COLUMNS += ["minutes", "slice"]
 
 
-def propose(crossfit: CrossFit, out: Path, count: int = 20, minutes: Mapping[str, float] | None = None) -> list[Choice]:
+def propose(
+    crossfit: CrossFit, out: Path, count: int = 20, minutes: Mapping[str, float] | None = None, by: str = "image"
+) -> list[Choice]:
     """
     Rank structures of training images that are not drawn, and write ``next.csv``, ``next.html`` and the viewer's files.
 
@@ -36,6 +38,8 @@ def propose(crossfit: CrossFit, out: Path, count: int = 20, minutes: Mapping[str
         out: folder to write; must not exist, but for one that an interrupted run left.
         count: number of structures.
         minutes: name of a structure -> minutes that it takes; default: those of the datalist file.
+        by: ``"image"``: whole images, the least certain first; ``"structure"``: single structures, by expected gain per
+            minute.
 
     Returns:
         the choices, the best first; their case is the place in the training images of the datalist.
@@ -52,22 +56,26 @@ def propose(crossfit: CrossFit, out: Path, count: int = 20, minutes: Mapping[str
             )
     with new_folder(out):
         crossfit.train()
-        errors, features = dict[tuple[int, int], float](), list[np.ndarray]()
+        errors, features, entropies = dict[tuple[int, int], float](), list[np.ndarray](), list[float]()
         for case, item in enumerate(tqdm(items, desc="predicting", unit="image", disable=None)):
             prediction = crossfit.predict(item)
             expected = expected_error(prediction.within_sets().numpy())
             errors |= {(case, j): float(expected[j]) for j in undrawn_structures(prediction.candidates.numpy())}
+            entropies.append(image_entropy(prediction.probabilities.numpy()))
             features.append(image_features(first_frame(item), prediction.probabilities.numpy()))
         if not errors:
             raise DataError(f"{crossfit.source}: every structure is drawn in every training image.")
         drawn = [(case, j) for case, item in enumerate(items) for j in decided_classes(item, len(classes)) if j]
         costs = {classes.index(name): value for name, value in given.items()}
-        choices = choose_next(errors, np.stack(features), drawn, count, costs)
-        write_choices(crossfit, choices, out)
+        if by == "image":
+            choices = choose_images(errors, np.stack(features), drawn, count, entropies, costs)
+        else:
+            choices = choose_next(errors, np.stack(features), drawn, count, costs)
+        write_choices(crossfit, choices, out, by)
     return choices
 
 
-def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path) -> None:
+def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path, by: str) -> None:
     """Write table, page, and the files of the viewer."""
     classes, items = crossfit.classes, crossfit.datalist["training"]
     table, rows, shown = list[dict[str, Any]](), list[Row](), dict[int, Any]()
@@ -90,7 +98,11 @@ def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path) -> None:
         shown[choice.case] = (prediction, f"{before}{name} ({rank})", rank <= 10, point)
     write_table(out / "next.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "what to draw next", crossfit.datalist, list(shown.values()), within=True)
-    summary = f"{len(choices)} structures, best first: expected error x rarity x diversity per minute."
+    order = {
+        "image": "the images of which the model is least certain, with all that is not drawn there",
+        "structure": "expected error x rarity x diversity per minute",
+    }
+    summary = f"{len(choices)} structures, best first: {order[by]}."
     notes = (
         [] if not crossfit.fast else ["Of the bundle's own model, which may have seen some of these images (--fast)."]
     )

@@ -25,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=M",
         help="minutes that a structure takes; may be repeated (default: `minutes` of the file, or 5)",
     )
+    parser.add_argument(
+        "--by",
+        choices=["image", "structure"],
+        default="image",
+        help="image: whole images, the least certain first (default); structure: by expected gain per minute",
+    )
     add_crossfit(parser)
 
 
@@ -34,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     crossfit = make_crossfit(arguments)
     from dcl_monai.annotate.propose import propose
 
-    choices = propose(crossfit, arguments.out, arguments.count, minutes)
+    choices = propose(crossfit, arguments.out, arguments.count, minutes, arguments.by)
     items, classes = crossfit.datalist["training"], crossfit.classes
     for rank, choice in enumerate(choices[:5], 1):
         item = items[choice.case]

@@ -103,7 +103,7 @@ def test_best_shift_of_a_single_voxel():
 
 def test_spreads_have_a_floor():
     assert np.allclose(spreads(np.array([1.0, 1, 1, 2]), 0.5), [0, 0, 0, 2])
-    assert np.allclose(spreads(np.array([0.0, 1, 2]), 0.1), [-1 / 1.4826, 0, 1 / 1.4826])
+    assert np.allclose(spreads(np.array([0.0, 1, 2]), 0.1), [-1.645, 0, 1.645])
 
 
 def test_data_sets_of_different_protocols():

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcl_monai.annotate.gain import choose_next, expected_error, image_features, undrawn_structures
+from dcl_monai.annotate.gain import (
+    choose_images,
+    choose_next,
+    expected_error,
+    image_entropy,
+    image_features,
+    undrawn_structures,
+)
 
 
 def test_expected_error_of_a_prediction():
@@ -58,3 +65,15 @@ def test_features_are_those_of_an_image_whatever_its_grey_values():
     features = image_features(image, probabilities)
     assert np.allclose(features, image_features(3 * image + 100, probabilities), atol=1e-5)
     assert features.shape == image_features(random.normal(size=(64, 50, 12)), probabilities).shape
+
+
+def test_whole_images_by_their_entropy():
+    errors = {(0, 1): 0.9, (0, 2): 0.1, (1, 2): 0.3, (2, 1): 0.2, (2, 2): 0.4}
+    choices = choose_images(errors, FEATURES, [(1, 1)], 4, [0.1, 0.3, 0.2])
+    assert [(choice.case, choice.structure) for choice in choices] == [(1, 2), (2, 2), (2, 1), (0, 1)]
+    assert [choice.gain for choice in choices] == [0.3, 0.2, 0.2, 0.1]
+
+
+def test_entropy_of_what_is_seen():
+    probabilities = np.array([[0.5, 1.0, 0.0], [0.5, 0.0, 0.0]]).reshape(2, 3, 1, 1)  # the last is not seen
+    assert image_entropy(probabilities) == pytest.approx(np.log(2) / 2)

@@ -38,7 +38,8 @@ def study(hospitals, tmp_path_factory) -> tuple[Path, list[str]]:
 @pytest.fixture(scope="module")
 def written(study) -> Path:
     root, words = study
-    assert main(["next", "--out", str(root / "next"), "--count", "4", *words]) == 0
+    assert main(["next", "--out", str(root / "next"), "--count", "4", "--by", "structure", *words]) == 0
+    assert main(["next", "--out", str(root / "images"), "--count", "4", *words]) == 0
     assert main(["audit", "--out", str(root / "audit"), "--count", "5", *words]) == 0
     return root
 
@@ -66,6 +67,15 @@ def test_next(written):
     assert len(volume.planes) == 4  # image, drawn, filled, uncertainty
     known = volume.planes[1] < 254
     assert np.array_equal(volume.planes[2][known], volume.planes[1][known])
+
+
+@pytest.mark.slow
+def test_next_by_images(written):
+    rows = read(written / "images" / "next.csv")
+    assert [row["rank"] for row in rows] == list("1234")
+    gains = [float(row["gain"]) for row in rows]
+    assert gains == sorted(gains, reverse=True)
+    assert len({(row["image"], row["gain"]) for row in rows}) == len({row["image"] for row in rows})
 
 
 @pytest.mark.slow
