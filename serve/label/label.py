@@ -45,12 +45,16 @@ class MonaiLabel:
     Args:
         workspace: folder of what the server writes.
         classes: class names of the model, background first.
+        channels: names of the channels of an image.
         ranking: what is to be drawn next, which becomes the strategy ``next``.
     """
 
-    def __init__(self, workspace: Path, classes: Sequence[str], ranking: Ranking | None = None) -> None:
+    def __init__(
+        self, workspace: Path, classes: Sequence[str], channels: Sequence[str], ranking: Ranking | None = None
+    ) -> None:
         self.workspace = workspace
         self.classes = list(classes)
+        self.channels = list(channels)
         self.app = app_instance()
         self.app.server_mode(True)
         self.app.on_init_complete()
@@ -89,7 +93,7 @@ class MonaiLabel:
 
     def save_image(self, image: str, file: UploadFile, ending: str, params: Mapping[str, Any]) -> Any:
         with written(file, ending) as path:
-            readable(path, "the image")
+            readable(path, "the image", self.channels)
             self.app.datastore().add_image(image, str(path), dict(params))
         return {"image": image}
 
@@ -99,6 +103,7 @@ class MonaiLabel:
                 check_annotation(path, params, self.classes, self.file(image))
             except DataError as error:
                 raise Refused(422, f"the label is refused: {str(error).removeprefix(f'{path}: ')}") from error
+            readable(self.file(image), f"the image {image!r}", self.channels)
             self.keep_label(image, tag)
             self.app.datastore().save_label(image, str(path), tag, dict(params))
         return {"image": image, "label": image}
@@ -125,7 +130,7 @@ class MonaiLabel:
         except Exception as error:
             wrong = data_error(error)
             if wrong is None:
-                readable(path, f"the image {image!r}")
+                readable(path, f"the image {image!r}", self.channels)
                 raise
             raise Refused(422, f"the image {image!r} is refused: {str(wrong).removeprefix(f'{path}: ')}") from error
         result["params"] = without_paths(jsonable_encoder(result["params"]))
@@ -184,14 +189,18 @@ def written(file: UploadFile, ending: str) -> Iterator[Path]:
         yield Path(target.name)
 
 
-def readable(path: Path, what: str) -> None:
-    """Refuse an image that cannot be read."""
+def readable(path: Path, what: str, channels: Sequence[str]) -> None:
+    """Refuse an image that cannot be read, or has not the channels of the model."""
     try:
-        LoadImage(image_only=True)(path)
+        found = len(LoadImage(image_only=True, ensure_channel_first=True)(path))
     except Exception as error:  # the readers raise whatever they like
         raise Refused(
             422, f"{what} cannot be read ({reason(error).replace(str(path), 'the file')}). Replace the file."
         ) from error
+    if found != len(channels):
+        wanted = f"{len(channels)} channel(s) ({', '.join(channels)})"
+        remedy = "Put all channels into one file, along its fourth axis" if len(channels) > 1 else "Split the file"
+        raise Refused(422, f"{what} has {found} channel(s) or frame(s), but the model takes {wanted}. {remedy}.")
 
 
 def data_error(error: BaseException | None) -> DataError | None:

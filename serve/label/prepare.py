@@ -139,12 +139,6 @@ def check_model(path: Path, bundle: Path) -> dict[str, Any]:
     content = load_model(path)
     if not content["settings"]:
         raise DataError(f"{path}: has no settings, so its classes are not known. Train it with this project.")
-    channels = content["settings"].get("channels", ["image"])
-    if len(channels) > 1:
-        raise DataError(
-            f"{path}: takes {len(channels)} channels ({', '.join(channels)}), but MONAI Label has one file per image. "
-            "Use inference.json of the bundle instead, and train on labels by a datalist."
-        )
     config = ConfigParser()
     config.read_config(str(bundle / "configs" / "inference.json"))
     config.update({"bundle_root": as_literal(bundle), "model_file": as_literal(path)})

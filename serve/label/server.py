@@ -85,7 +85,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return failed
     name, studies = arguments.bundle.resolve().name, arguments.studies.resolve()
     model = workspace / "app" / "model" / name / "models" / "model.pt"
-    classes = load_model(model)["settings"]["classes"]
+    settings = load_model(model)["settings"]
+    classes, channels = settings["classes"], settings.get("channels", ["image"])
     try:
         ranking = Ranking(arguments.next, classes) if arguments.next else None
     except DataError as error:
@@ -94,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
     os.chdir(workspace / "run")  # Label takes files of its working directory for images: here are none
     os.environ["DCL_LABEL_SERVER"] = str(os.getpid())  # a training ends with it: dcl_monai.utils.end_with_parent
     print(f"MONAI Label: http://127.0.0.1:{arguments.port} (this machine only), model {name}; stop it with Ctrl-C")
-    serve(workspace, studies, name, arguments.port, not arguments.no_training, classes, ranking)
+    serve(workspace, studies, name, arguments.port, not arguments.no_training, classes, channels, ranking)
     os.close(lock)
     return 0
 
@@ -118,6 +119,7 @@ def serve(
     port: int,
     training: bool,
     classes: Sequence[str],
+    channels: Sequence[str],
     ranking: Ranking | None = None,
 ) -> None:
     """Make Label's settings, start its app, and answer requests until a signal comes."""
@@ -135,7 +137,7 @@ def serve(
 
     log_accesses(workspace / "access.log")
     uvicorn.run(
-        Guard(MonaiLabel(workspace, classes, ranking), studies),
+        Guard(MonaiLabel(workspace, classes, channels, ranking), studies),
         host="127.0.0.1",
         port=port,
         http=PatientProtocol,

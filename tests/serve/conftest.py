@@ -93,16 +93,17 @@ def spread_classes(net: DCLNet, last: str, image: torch.Tensor) -> None:
 
 
 @pytest.fixture(scope="session")
-def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """A copy of a bundle with ``models/model.pt`` and ``models/model.ts`` of a small network with a filled bank."""
 
     @cache
-    def make(task: str) -> Path:
+    def make(task: str, *channels: str) -> Path:
+        names = list(channels) or ["image"]
         small, folder = SMALL[task], tmp_path_factory.mktemp("bundle") / task
         shutil.copytree(ROOT / "bundles" / task, folder, symlinks=True, ignore=OF_THE_USER)
         parser = ConfigParser()
         parser.read_config(str(folder / "configs" / "inference.json"))
-        parser.update({"model_file": "none", "network_def#compnet#zero_conditions": False})
+        parser.update({"model_file": "none", "channels": names, "network_def#compnet#zero_conditions": False})
         parser.update({f"network_def#compnet#{key}": value for key, value in small["network"].items()})
         classes = parser.get_parsed_content("classes")
         size = [length for length in small["spatial_size"] if length > 0]
@@ -110,11 +111,15 @@ def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
         net: DCLNet = parser.get_parsed_content("network_def").eval()
         bank = np.stack([[smooth_noise(tuple(size), 10 * j + k) for k in range(3)] for j in range(len(classes))])
         images = torch.from_numpy((bank - 500) / 160).float().unsqueeze(2)
+        images = torch.cat([images * (-1) ** c for c in range(len(names))], dim=2)
         net.bank.fill(images, images[:, :, 0] > 0.5, torch.ones(len(classes), 3, dtype=torch.bool))
         spread_classes(net, small["last"], images[:, 0])
-        settings = {"classes": classes, "network": net.compnet.settings}
+        settings = {"classes": classes, "channels": names, "network": net.compnet.settings}
         settings |= {key: small[key] for key in ("pixdim", "spatial_size")}
         save_model(net.state_dict(), settings, folder / "models" / "model.pt")
+        metadata = folder / "configs" / "metadata.json"
+        text = metadata.read_text(encoding="utf-8").replace('"num_channels": 1,', f'"num_channels": {len(names)},')
+        metadata.write_text(text, encoding="utf-8")
         export_torchscript(folder)
         return folder
 

@@ -22,6 +22,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from monai.bundle import ConfigParser
 
 from dcl_monai.candidates import candidate_sets
 from dcl_monai.datalist import load_datalist
@@ -313,6 +314,40 @@ def test_folder_inference_says_the_same(ran, name):
     assert ran.cases[f"bad/{name}"]["error"] == str(raised.value)
 
 
+def test_two_channels_in_one_file(tmp_path, write_noise, small_bundle, deploy, dicom_files):
+    """The fourth axis holds channels, and the label map is one volume, that of folder inference."""
+    bundle, source, output = small_bundle("acdc", "T1", "T2"), tmp_path / "in", tmp_path / "out"
+    both = write_noise(source / "both.nii.gz", (*SHAPE, 2), *OBLIQUE, seed=4)
+    one = write_noise(source / "one.nii.gz", SHAPE, *PLAIN, seed=0)
+    write_noise(source / "three.nii.gz", (*SHAPE, 3), *PLAIN, seed=0)
+    (tmp_path / "series.json").write_text(json.dumps([{"nifti": str(one), "folder": str(source / "dicom")}]))
+    dicom_files("write", tmp_path / "series.json")
+    _, report = deploy(bundle, source, output)
+    (series,) = (name for name in report["cases"] if name.startswith("dicom/"))
+    assert "holds one channel, but the model takes 2" in report["cases"].pop(series)["error"]
+    words = {name: case.get("error", "") for name, case in report["cases"].items()}
+    assert words == {
+        "both.nii.gz": "",
+        **{
+            f"{name}.nii.gz": f"{source / name}.nii.gz: holds {number} channel(s), but the model takes 2. Put all of "
+            "them into one file, along its fourth axis."
+            for name, number in (("one", 1), ("three", 3))
+        },
+    }
+    parser = ConfigParser()
+    parser.read_config(str(bundle / "configs" / "inference.json"))
+    folders = {"dataset_dir": str(source), "output_dir": str(tmp_path / "folder"), "pattern": "both.nii.gz"}
+    parser.update({"bundle_root": str(bundle), "contact_sheet": False} | folders)
+    parser.get_parsed_content("run")
+    found, wanted = nib.load(output / "both_seg.nii.gz"), nib.load(tmp_path / "folder" / "both_seg.nii.gz")
+    assert found.shape == SHAPE
+    np.testing.assert_array_equal(found.affine, nib.load(both).affine)
+    assert same(found, wanted)
+    assert len(np.unique(found.dataobj)) >= 3
+    (entry,) = json.loads((tmp_path / "folder" / "report.json").read_text())["files"].values()
+    assert report["cases"]["both.nii.gz"]["unusual"] == entry["unusual"]
+
+
 def test_container_has_all_that_is_imported(deploy_env, tmp_path):
     """No engine is needed for that: the files are copied as the Dockerfile says."""
     lines = (ROOT / "serve" / "deploy" / "Dockerfile").read_text().splitlines()
@@ -362,7 +397,7 @@ class TestModels:
     @pytest.fixture(scope="class")
     def folders(self, deploy_env, tmp_path_factory, small_bundle) -> dict[str, Path]:
         good, root = small_bundle("acdc"), tmp_path_factory.mktemp("models")
-        names = ("good", "alone", "missing", "cut", "changed", "packed", "stale", "torn", "hash", "grid")
+        names = ("good", "alone", "missing", "cut", "changed", "packed", "stale", "torn", "hash", "grid", "channels")
         folders = {name: shutil.copytree(good, root / name, symlinks=True) for name in names}
         model = {name: folder / "models" / "model.ts" for name, folder in folders.items()}
         model["missing"].unlink()
@@ -381,6 +416,8 @@ class TestModels:
         torn.write_bytes(torn.read_bytes()[:-5000])
         for name in ("alone", "grid"):  # without model.pt, classes and grid are those of inference.json
             (folders[name] / "models" / "model.pt").unlink()
+        metadata = folders["channels"] / "configs" / "metadata.json"
+        metadata.write_text(metadata.read_text().replace('"num_channels": 1,', '"num_channels": 2,'))
         config = folders["alone"] / "configs" / "inference.json"
         text = config.read_text(encoding="utf-8").replace("[112, 112, -1]", "[32, 32, -1]")
         config.write_text(text, encoding="utf-8")
@@ -411,6 +448,7 @@ class TestModels:
             ("stale", "is not made from .*final_conv.bias differs"),
             ("hash", "but 00 was asked for"),
             ("grid", r"a grid of \[32, 32\], but the configuration says 4 and \[112, 112, -1\]"),
+            ("channels", r"takes 1 channel\(s\), but configs/metadata.json says 2"),
         ],
     )
     def test_model(self, results, name, word):

@@ -248,6 +248,33 @@ def test_same_voxels_as_folder_inference_in_3d(tmp_path):
     assert_same_labels(tmp_path / "served.nii.gz", tmp_path / "folder" / f"{name}_seg.nii.gz")
 
 
+def test_two_channels_in_one_file(tmp_path, small_bundle, write_noise):
+    """Segmented as folder inference does it, and trained with a 3D label; another number of channels is refused."""
+    bundle, studies, shape = small_bundle("acdc", "T1", "T2"), tmp_path / "studies", (40, 36, 5)
+    grid = (3.0, 3.0, 8.0), (0.4, 0.7)
+    image = write_noise(studies / "both.nii.gz", (*shape, 2), *grid, seed=4)
+    write_noise(studies / "one.nii.gz", shape, *grid, seed=0)
+    three = write_noise(tmp_path / "three.nii.gz", (*shape, 3), *grid, seed=0)
+    paths = {"dataset_dir": str(studies), "output_dir": str(tmp_path / "folder"), "contact_sheet": "false"}
+    model, label = str(bundle / "models" / "model.pt"), tmp_path / "label.nii.gz"
+    bundle_run(config_file=str(bundle / "configs/inference.json"), model_file=model, pattern="both.nii.gz", **paths)
+    nib.save(nib.Nifti1Image(np.indices(shape)[0] // 20, nib.load(image).affine, dtype=np.uint8), label)
+    with Server(bundle, studies, tmp_path / "workspace") as running:
+        for status, text in (
+            running.ask("POST", "/infer/acdc?image=one"),
+            running.put("/datastore/image?image=three", "file", three.read_bytes()),
+            running.put("/datastore/label?image=one", "label", label.read_bytes()),
+        ):
+            assert (status, "but the model takes 2 channel(s) (T1, T2)" in str(text)) == (422, True)
+        note = {"label_info": [{"name": "rv", "idx": 1}]}
+        served = ["infer", "both", str(tmp_path / "served.nii.gz")]
+        *_, trained = running.steps(served, ["store", "both", str(label), note], ["train", 1])
+        log = (running.workspace / "app" / "logs" / "app.log").read_text()
+    assert_same_labels(tmp_path / "served.nii.gz", tmp_path / "folder" / "both_seg.nii.gz")
+    assert trained["status"] == "DONE", log[-3000:]
+    assert json.loads((running.model.parent / "decision.json").read_text())["epochs"] == 1
+
+
 def write_random_mmwhs(path: Path) -> None:
     torch.manual_seed(0)
     classes = ["background", "LV", "MYO", "RV", "LA", "RA", "AO", "PA"]

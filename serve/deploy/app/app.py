@@ -105,12 +105,13 @@ class SegmentationApp(Application):
             path=self.label,
             frames=self.case.frames,
             source=self.case.files[0] if is_nifti else None,
+            channels=self.bundle.channels,
             name="write_nifti",
         )
         self.add_flow(infer, write, {("pred", "pred")})
         if is_nifti:
             count = CountCondition(self, self.case.frames)
-            load = NiftiLoaderOperator(self, count, path=self.case.files[0], name="load")
+            load = NiftiLoaderOperator(self, count, path=self.case.files[0], channels=self.bundle.channels, name="load")
             self.add_flow(load, infer, {("image", "image")})
         else:
             self.compose_dicom(infer)

@@ -35,6 +35,7 @@ class Bundle:
     modality: str
     classes: list[str]
     pixdim: list[float]
+    channels: int
     sha256: str
 
     @property
@@ -75,14 +76,9 @@ def open_bundle(folder: Path, sha256: str = "") -> Bundle:
         settings = {key: parser.get_parsed_content(key) for key in CONFIGURED}
     except Exception as error:
         raise DataError(f"{folder}: cannot read its configuration ({one_line(error)}). Copy it again.") from error
-    if channels > 1:
-        raise DataError(
-            f"{folder}: its model takes {channels} channels, but this application takes one series or file at a time. "
-            "Run it by its inference.json where dcl-monai is."
-        )
-    check_fit(model, state, settings)
+    check_fit(model, state, settings, channels)
     classes, pixdim = list(settings["classes"]), [float(size) for size in settings["pixdim"]]
-    return Bundle(folder, str(meta["name"]), str(meta["version"]), modality, classes, pixdim, found)
+    return Bundle(folder, str(meta["name"]), str(meta["version"]), modality, classes, pixdim, channels, found)
 
 
 def file_hash(path: Path) -> str:
@@ -132,12 +128,13 @@ def damaged(path: Path, error: Exception) -> DataError:
     return DataError(f"{path}: cannot be read as a model ({reason[:120]}). Copy it or export it again.")
 
 
-def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, Any]) -> None:
+def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, Any], channels: int) -> None:
     """
     Refuse a model that is not the one whose classes and grid would be used.
 
     These come from ``models/model.pt`` where that is, and from ``inference.json`` otherwise. A TorchScript file knows
-    only its bank, whose size and number of classes must fit.
+    only its bank, whose size and numbers of classes and channels must fit. The channels are those of ``metadata.json``,
+    by which the operator goes.
     """
     source = Path(settings["model_file"])
     if source.is_file():
@@ -160,4 +157,9 @@ def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, A
             f"{model}: has {len(images)} classes and a grid of {list(images.shape[3:])}, but the configuration says "
             f"{len(settings['classes'])} and {settings['spatial_size']}. Put the model.pt beside it that it was "
             "exported from."
+        )
+    if images.shape[2] != channels:
+        raise DataError(
+            f"{model}: takes {images.shape[2]} channel(s), but configs/metadata.json says {channels} (num_channels of "
+            "the image). Correct it there."
         )

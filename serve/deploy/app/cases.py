@@ -29,7 +29,7 @@ class Case:
         name: path relative to the folder, without the ending of an output.
         files: a NIfTI file, or the slices of a series at one phase.
         kind: ``nifti`` or ``dicom``.
-        frames: number of frames of a NIfTI file.
+        frames: number of frames of a NIfTI file; one if its fourth axis holds channels.
     """
 
     name: str
@@ -69,8 +69,7 @@ def find_cases(
                 continue
             check_inside(path, folder)
             if is_nifti(path):
-                shape = open_image(path, bundle.pixdim).shape
-                cases.append(Case(name, (path,), "nifti", shape[3] if len(shape) == 4 else 1))
+                cases.append(Case(name, (path,), "nifti", count_frames(path, bundle)))
             elif path.is_file() and is_dicom(path):  # a pipe would never end
                 part = read_header(path)
                 if part is not None:
@@ -85,6 +84,11 @@ def find_cases(
         parent = Path(os.path.commonpath([part.path.parent for part in slices]))
         name = (parent.relative_to(folder) / uid).as_posix()
         try:
+            if bundle.channels > 1:
+                raise DataError(
+                    f"{parent}: series {uid}: holds one channel, but the model takes {bundle.channels}. Convert the "
+                    "series of all channels to one NIfTI file, with the channels along its fourth axis."
+                )
             phases = split_series(slices, bundle.modality, bundle.pixdim)
         except DataError as error:
             refuse(name, error)
@@ -93,6 +97,20 @@ def find_cases(
             suffix = f"_phase{number:02d}" if len(phases) > 1 else ""
             cases.append(Case(name + suffix, tuple(files), "dicom"))
     return cases
+
+
+def count_frames(path: Path, bundle: Bundle) -> int:
+    """Number of frames of a NIfTI file; of a model of several channels it must hold these along its fourth axis."""
+    shape = open_image(path, bundle.pixdim).shape
+    length = shape[3] if len(shape) == 4 else 1
+    if bundle.channels == 1:
+        return length
+    if length != bundle.channels:
+        raise DataError(
+            f"{path}: holds {length} channel(s), but the model takes {bundle.channels}. Put all of them into one file, "
+            "along its fourth axis."
+        )
+    return 1
 
 
 def list_files(folder: Path) -> Iterator[Path]:

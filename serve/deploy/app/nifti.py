@@ -24,14 +24,16 @@ class NiftiLoaderOperator(Operator):
     Read a NIfTI file, and emit one frame of it each time it is called.
 
     Named output:
-        image: an Image (W, H, D) with the metadata of MONAI's reader.
+        image: an Image (W, H, D), or (W, H, D, C) of several channels, with the metadata of MONAI's reader.
 
     Args:
         path: the file, after :func:`~utils.images.open_image`.
+        channels: number of channels; if there are several, the fourth axis holds them, and no frames.
     """
 
-    def __init__(self, fragment: Fragment, *args: Any, path: Path, **kwargs: Any) -> None:
+    def __init__(self, fragment: Fragment, *args: Any, path: Path, channels: int = 1, **kwargs: Any) -> None:
         self.path = path
+        self.channels = channels
         self.frame = 0
         self.image: Any = None
         super().__init__(fragment, *args, **kwargs)
@@ -42,18 +44,18 @@ class NiftiLoaderOperator(Operator):
     def compute(self, op_input: Any, op_output: Any, context: Any) -> None:
         if self.image is None:
             self.image = LoadImage(image_only=True)(str(self.path))
-            for frame in np.moveaxis(self.image.numpy(), 3, 0) if self.image.ndim == 4 else [self.image.numpy()]:
-                check_values(self.path, frame)
+            for volume in np.moveaxis(self.image.numpy(), 3, 0) if self.image.ndim == 4 else [self.image.numpy()]:
+                check_values(self.path, volume)
         meta = dict(self.image.meta)
         array = self.image.numpy()
-        if array.ndim == 4:
+        if array.ndim == 4 and self.channels == 1:
             array = array[..., self.frame]
         self.frame += 1
         # "no_channel": the bundle's EnsureChannelFirstd must not take slices for channels
         meta |= {
-            "spatial_shape": np.asarray(array.shape),
+            "spatial_shape": np.asarray(array.shape[:3]),
             "spacing": nib.affines.voxel_sizes(np.asarray(meta["affine"])),
-            "original_channel_dim": "no_channel",
+            "original_channel_dim": "no_channel" if array.ndim == 3 else -1,
             "space": "RAS",
         }
         op_output.emit(Image(array, metadata=meta), "image")
@@ -70,14 +72,23 @@ class NiftiWriterOperator(Operator):
         path: the file to write, when all frames have come.
         frames: number of frames to wait for.
         source: the NIfTI image, if there is one.
+        channels: number of channels of the image; if there are several, its fourth axis holds no frames.
     """
 
     def __init__(
-        self, fragment: Fragment, *args: Any, path: Path, frames: int = 1, source: Path | None = None, **kwargs: Any
+        self,
+        fragment: Fragment,
+        *args: Any,
+        path: Path,
+        frames: int = 1,
+        source: Path | None = None,
+        channels: int = 1,
+        **kwargs: Any,
     ) -> None:
         self.path = path
         self.frames = frames
         self.source = source
+        self.channels = channels
         self.seen: list[np.ndarray] = []
         super().__init__(fragment, *args, **kwargs)
 
@@ -96,5 +107,5 @@ class NiftiWriterOperator(Operator):
             image.set_sform(image.affine, code=1)
         else:
             image = nib.load(self.source)
-        array = self.seen[0] if image.ndim == 3 else np.stack(self.seen, axis=3)
+        array = self.seen[0] if image.ndim == 3 or self.channels > 1 else np.stack(self.seen, axis=3)
         save_like(image, array, self.path, "dcl-monai segmentation")
