@@ -289,7 +289,7 @@ def plain(arguments: argparse.Namespace) -> None:
         ]
     )
     sampler = RandomSampler(slices, replacement=True, num_samples=STEPS * 8)
-    loader = DataLoader(Dataset(slices, change), 8, sampler=sampler)
+    loader = DataLoader(Dataset(slices, change), batch_size=8, sampler=sampler)
     network = BasicUNet(2, 1, 4, features=(16, 16, 32, 64, 128, 16), norm="batch")
     optimizer = torch.optim.Adam(network.parameters(), 2e-3)
     trainer = SupervisedTrainer(
