@@ -68,7 +68,7 @@ from dcl_monai.networks import save_model
 
 SEED, SPLIT = 23, (40, 0, 10)
 STRUCTURES = {1: "RV", 2: "MYO", 3: "LV"}
-KEPT = (3, 6)
+KEPT = (6, 12, 30)
 STEPS = 75
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -241,7 +241,7 @@ def ours(arguments: argparse.Namespace) -> None:
     }
     (folder / "keep.json").write_text(json.dumps({"+train#handlers": [handler]}))
     words = {"datalist": folder / "list.json", "output_dir": folder / "out", "model_file": folder / "model.pt"}
-    words |= {"iterations_per_epoch": STEPS, "stage1_epochs": 3, "stage2_epochs": 3, "val_interval": 1}
+    words |= {"iterations_per_epoch": STEPS, "stage1_epochs": 9, "stage2_epochs": 21, "val_interval": 3}
     options = [word for key, value in words.items() for word in (f"--{key}", str(value))]
     command = command_of("train", bundle, options, [*arguments.overlay, str(folder / "keep.json")])
     path = f"{ROOT / 'benchmarks'}:{os.environ.get('PYTHONPATH', '')}"

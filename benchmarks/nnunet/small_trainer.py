@@ -13,13 +13,13 @@ torch.set_num_threads(1)  # nnU-Net takes all cores of a CPU, which wait for eac
 
 
 class nnUNetTrainerSmall(nnUNetTrainer):  # nnU-Net's way of writing
-    """6 epochs of 75 steps. Keeps some epochs, with the processor's time until then, and leaves out the last test."""
+    """30 epochs of 75 steps. Keeps some epochs, with the processor's time until then, and leaves out the last test."""
 
-    KEPT = (3, 6)
+    KEPT = (6, 12, 30)
 
     def __init__(self, plans: dict, configuration: str, fold: int, dataset_json: dict, device: torch.device) -> None:
         super().__init__(plans, configuration, fold, dataset_json, device)  # reads these names
-        self.num_epochs, self.num_iterations_per_epoch, self.num_val_iterations_per_epoch = 6, 75, 2
+        self.num_epochs, self.num_iterations_per_epoch, self.num_val_iterations_per_epoch = 30, 75, 2
 
     def on_epoch_end(self) -> None:
         super().on_epoch_end()
