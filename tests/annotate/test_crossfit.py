@@ -85,7 +85,7 @@ def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys
     crossfit = CrossFit(source, bundle, 2, words=short, overlays=PLAIN)
     times = [crossfit.model_file(fold).stat().st_mtime_ns for fold in range(2)]
     assert CrossFit(source, bundle, 3, words=short, overlays=PLAIN).key != crossfit.key
-    for image in crossfit.items[::6]:
+    for image in crossfit.items[:12:5]:  # the last three are test images, which all models predict
         prediction = crossfit.predict(image)
         (model,) = prediction.models
         listed = json.loads((crossfit.cache / model.split("/")[-2] / "datalist.json").read_text())

@@ -101,7 +101,7 @@ def test_step(parse, overlay):
     batch = next(iter(trainer.data_loader))
     trainer.state.iteration = 1
     trainer.state.output = {}
-    output = trainer._iteration(trainer, batch)
+    (output,) = trainer._iteration(trainer, batch)
     assert {name for name in output if name not in ("image", "label", "pred", "loss")} == terms
     assert torch.isfinite(output["loss"])
     assert any(not torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
@@ -163,7 +163,7 @@ def test_compiled_training_is_that_of_the_plain_network(parse):
         assert hasattr(trainer.network, "_orig_mod") == bool(overlays)
         trainer.dual, trainer.state.output = True, {}
         trainer.state.batch = next(iter(trainer.data_loader))
-        losses = [float(trainer._iteration(trainer, trainer.state.batch)["loss"]) for _ in range(2)]
+        losses = [float(trainer._iteration(trainer, trainer.state.batch)[0]["loss"]) for _ in range(2)]
         GradientRatio()(trainer)
         found.append([*losses, trainer.state.metrics["gradient_ratio"]])
     assert found[0][2] > 0

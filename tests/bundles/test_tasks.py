@@ -229,7 +229,7 @@ def test_overlays_in_3d(data, overlay, tmp_path, monkeypatch):
     assert last == (overlay == "channels_last")
     trainer.dual, trainer.state.output = True, {}
     trainer.state.batch = next(iter(trainer.data_loader))
-    output = trainer._iteration(trainer, trainer.state.batch)
+    (output,) = trainer._iteration(trainer, trainer.state.batch)
     assert torch.isfinite(output["loss"])
     assert output["pred"].dim() == 6  # heads of deep supervision
     GradientRatio()(trainer)

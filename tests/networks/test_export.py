@@ -125,7 +125,6 @@ np.savez(outputs, **{{key: run(image) for key, image in np.load(inputs).items()}
 """
 TORCHSCRIPT = """
 import torch
-from helpers import PLANNED_NET
 import torch.fx.experimental._config
 net = torch.jit.load(path)
 run = lambda image: net(torch.from_numpy(image)).detach().numpy()
@@ -138,7 +137,6 @@ run = lambda image: net.run(None, {"image": image})[0]
 """
 PROGRAM = """
 import torch
-from helpers import PLANNED_NET
 import torch.fx.experimental._config
 net = torch.export.load(path).module()
 run = lambda image: net(torch.from_numpy(image)).detach().numpy()
