@@ -37,7 +37,7 @@ class CrashOnce:
     """End a rank without a word in the middle of an epoch, unless it happened before."""
 
     def __init__(self, folder: str, rank: int, iteration: int) -> None:
-        self.marker = Path(folder) / "crashed"
+        self.marker = Path(folder) / "happened"
         self.rank = rank
         self.iteration = iteration
 

@@ -161,7 +161,7 @@ def test_a_crashed_rank_is_restarted_and_the_run_goes_on(trained, torchrun, tmp_
     crash = {"_target_": "observers.CrashOnce", "folder": str(tmp_path), "rank": 1, "iteration": STEPS + 3}
     done = torchrun(tmp_path, "--max_restarts=1", handlers=[witness(tmp_path), crash], resume="true")
     assert done.returncode == 0, done.stderr[-5000:]
-    assert (tmp_path / "crashed").exists()
+    assert (tmp_path / "happened").exists()
     assert "nothing to resume" in done.stdout
     assert "after epoch 1" in done.stdout
     for name in ("model.pt", "checkpoint.pt"):
@@ -176,7 +176,7 @@ def test_a_rank_that_hangs_does_not_hold_the_others(torchrun, tmp_path):
     hang = {"_target_": "observers.HangOnce", "folder": str(tmp_path), "rank": 1, "iteration": 3}
     done = torchrun(tmp_path, handlers=[hang], rank_timeout=10)
     assert done.returncode != 0
-    assert (tmp_path / "hung").exists()
+    assert (tmp_path / "happened").exists()
     (line,) = [line for line in done.stderr.splitlines() if "error: " in line]
     assert "another rank did not answer within 10 s in epoch 1: it hangs or has ended" in line
 
