@@ -1,4 +1,4 @@
-"""The worked examples of docs/reference/datalist_file.md: written, checked, trained, and against a naive reference."""
+"""The worked examples of docs/reference/datalist_examples.md: written, checked, trained, and against a naive reference."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def save(path: Path, array: np.ndarray) -> None:
 
 def examples() -> dict[str, dict[str, Any]]:
     """The files of the docs: one of all data sets whose images have one channel, and the others."""
-    text = (ROOT / "docs/reference/datalist_file.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```yaml\n(.*?)```", text.partition("## Worked examples")[2], re.DOTALL)
+    text = (ROOT / "docs/reference/datalist_examples.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     blocks = [yaml.safe_load(block) for block in shown]
     one = {name: entry for block in blocks if "datasets" not in block for name, entry in block.items()}
     others = {name: block for block in blocks if "datasets" in block for name in block["datasets"]}
