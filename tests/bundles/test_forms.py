@@ -1,4 +1,4 @@
-"""The worked examples of docs/reference/datalist_examples.md: written, checked, trained, and against a naive reference."""
+"""The examples of docs/reference/datalist_examples.md: written, checked, trained, and against a naive reference."""
 
 from __future__ import annotations
 
