@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
 from .forms import add_forms
-from .items import Annotation, Datalist, Item, UndividedItem, annotation_table, annotations_of, channels_of
+from .items import Datalist, Item, UndividedItem, annotation_table, annotations_of, channels_of
 from .labels import LabelMeaning
 from .schema import MAX_CLASSES, DatalistDocument, parse_document
 from .sources import decathlon_entry, list_items, merge_annotations
@@ -159,41 +159,50 @@ def write_datalist(datalist: Datalist, path: str | Path, absolute: bool = False)
         path: the file.
         absolute: write absolute paths instead, for a file that will be moved while the data stays.
     """
-    classes, folder = datalist["classes"], None if absolute else Path(path).resolve().parent
+    classes, folder = datalist["classes"], Path(path).resolve().parent
     digest = datalist_hash(datalist)
+
+    def written(file: str) -> str:
+        return os.path.abspath(file) if absolute else os.path.relpath(os.path.abspath(file), folder)
+
     content: dict[str, Any] = {
         "datalist_version": VERSION,
         "hash": digest,
         "classes": classes,
         "unions": {union: [classes[j] for j in members] for union, members in datalist.get("unions", {}).items()},
         **({"channels": datalist["channels"]} if "channels" in datalist else {}),
-        **{split: [_named(item, classes, folder) for item in datalist[split]] for split in SPLITS},
+        **{split: [_renamed(item, written, classes.__getitem__, str) for item in datalist[split]] for split in SPLITS},
     }
     write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False))
     return digest
 
 
-def _named(item: Annotation, classes: Sequence[str], folder: Path | None) -> dict[str, Any]:
-    """An item, or one of its further annotations, as it is written to disk."""
-    result: dict[str, Any] = dict(item)
+def _renamed(
+    item: Mapping[str, Any], path: Callable[[str], str], name: Callable[[Any], Any], value: type
+) -> dict[str, Any]:
+    """
+    An item, or one of its further annotations, between the form in memory and that on disk.
 
-    def written(path: str) -> str:
-        path = os.path.abspath(path)
-        return path if folder is None else os.path.relpath(path, folder)
+    Args:
+        item: the item.
+        path: brings a path into the other form.
+        name: turns a class index into its name, or the other way round.
+        value: type of the label values, which are texts in JSON.
+    """
 
-    for key in ("image", "label"):
-        if key in result:
-            result[key] = written(result[key])
-    if "further_images" in result:
-        result["further_images"] = [written(path) for path in result["further_images"]]
-    for key in ("annotated", "drawn"):
-        if key in result:
-            result[key] = [classes[e] if isinstance(e, int) else [classes[j] for j in e] for e in result[key]]
-    if "values" in result:
-        result["values"] = {str(value): [classes[j] for j in members] for value, members in result["values"].items()}
-    if "further_labels" in result:
-        result["further_labels"] = [_named(other, classes, folder) for other in result["further_labels"]]
-    return result
+    def names(entries: Any) -> list[Any]:
+        return [name(entry) if isinstance(entry, (int, str)) else [name(one) for one in entry] for entry in entries]
+
+    forms: dict[str, Callable[[Any], Any]] = {
+        "image": path,
+        "label": path,
+        "further_images": lambda paths: [path(further) for further in paths],
+        "annotated": names,
+        "drawn": names,
+        "values": lambda values: {value(key): names(members) for key, members in values.items()},
+        "further_labels": lambda others: [_renamed(other, path, name, value) for other in others],
+    }
+    return {key: forms[key](entry) if key in forms else entry for key, entry in item.items()}
 
 
 def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist:
@@ -206,14 +215,13 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
         classes = list(content["classes"])
         if len(classes) > MAX_CLASSES:
             raise DataError(f"{name}: has {len(classes)} classes, a model has {MAX_CLASSES} at most. Leave some out.")
-        splits = {split: [_indexed(item, classes, folder) for item in content[split]] for split in SPLITS}
-        datalist: Datalist = {
-            "classes": classes,
-            "unions": {union: [classes.index(n) for n in names] for union, names in content["unions"].items()},
-            "training": splits["training"],
-            "validation": splits["validation"],
-            "test": splits["test"],
-        }
+
+        def read(file: str) -> str:
+            return os.path.normpath(folder / file)
+
+        splits = {split: [_renamed(item, read, classes.index, int) for item in content[split]] for split in SPLITS}
+        unions = {union: [classes.index(n) for n in names] for union, names in content["unions"].items()}
+        datalist = cast(Datalist, {"classes": classes, "unions": unions, **splits})
         if "channels" in content:
             datalist["channels"] = [str(name) for name in content["channels"]]
         if not all("image" in item for split in SPLITS for item in datalist[split]):
@@ -232,23 +240,3 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
             "was changed by hand. Make it again."
         )
     return datalist
-
-
-def _indexed(item: Mapping[str, Any], classes: Sequence[str], folder: Path) -> Item:
-    """Undo :func:`_named`."""
-    result = dict(item)
-    for key in ("image", "label"):
-        if key in result:
-            result[key] = os.path.normpath(folder / result[key])
-    if "further_images" in result:
-        result["further_images"] = [os.path.normpath(folder / path) for path in result["further_images"]]
-    for key in ("annotated", "drawn"):
-        if key in result:
-            result[key] = [
-                classes.index(e) if isinstance(e, str) else [classes.index(n) for n in e] for e in result[key]
-            ]
-    if "values" in result:
-        result["values"] = {int(value): [classes.index(n) for n in names] for value, names in result["values"].items()}
-    if "further_labels" in result:
-        result["further_labels"] = [_indexed(other, classes, folder) for other in result["further_labels"]]
-    return cast(Item, result)
