@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from dcl_monai.datalist.yaml_file import read_file
 from dcl_monai.utils import DataError
 
-__all__ = ["Note", "existing_folder", "files_by_subject", "paired_datasets", "read_dataset_json"]
+__all__ = [
+    "Note",
+    "described",
+    "described_unlabelled",
+    "existing_folder",
+    "files_by_subject",
+    "read_dataset_json",
+    "refuse_unpaired",
+]
 
 Note = Callable[[str], None]
 """Called with a sentence that the reader of a document should know."""
@@ -67,31 +75,8 @@ def files_by_subject(root: Path, expression: str) -> dict[str, Path]:
     return dict(sorted(found.items(), key=lambda entry: (len(entry[0]), entry[0])))
 
 
-def paired_datasets(
-    name: str,
-    root: Path,
-    images: Mapping[str, Path],
-    labels: Mapping[str, Path],
-    values: Mapping[int, str],
-    unlabelled: bool,
-    note: Note,
-) -> dict[str, Any]:
-    """
-    Describe images and their labels as the ``datasets`` of a document.
-
-    Args:
-        name: name of the data set.
-        root: its folder.
-        images: image files by subject.
-        labels: label files by subject.
-        values: label value -> class.
-        unlabelled: whether images without a label are used, too. They become a data set of their own that is training
-            as a whole: nothing could be measured on them.
-        note: called with how many images have no label.
-
-    Raises:
-        DataError: when a label has no image, or no image has a label.
-    """
+def refuse_unpaired(root: Path, images: Mapping[str, Path], labels: Mapping[str, Path]) -> None:
+    """Refuse labels, by subject, that have no image, and images none of which has a label."""
     for subject, label in labels.items():
         if subject not in images:
             raise DataError(f"{label}: no image of this label is found below {root}. Add it, or take the label out.")
@@ -100,27 +85,44 @@ def paired_datasets(
             f"{root}: has {len(images)} image(s), but no label of them. Put the label files below the folder."
         )
 
-    def relative(path: Path) -> str:
-        return path.relative_to(root).as_posix()
 
-    datasets: dict[str, Any] = {
-        name: {
-            "folder": str(root),
-            "values": dict(values),
-            "training": [
-                {"image": relative(images[subject]), "label": relative(label), "subject": subject}
-                for subject, label in labels.items()
-            ],
-        }
-    }
-    blank = [subject for subject in images if subject not in labels]
-    if blank and unlabelled:
-        datasets[f"{name} unlabelled"] = {
-            "folder": str(root),
-            "split": "training",
-            "training": [{"image": relative(images[subject]), "subject": subject} for subject in blank],
-        }
-        note(f"{len(blank)} image(s) without a label are training images of which nothing is known.")
-    elif blank:
-        note(f"{len(blank)} image(s) without a label are left out; --unlabelled takes them in for training.")
-    return datasets
+def described(root: Path, images: Mapping[str, Path], labels: Mapping[str, Path], **said: Any) -> dict[str, Any]:
+    """Describe the labelled images of a folder as a data set; ``said`` are its other entries."""
+    items = [
+        {"image": relative(images[subject], root), "label": relative(label, root), "subject": subject}
+        for subject, label in labels.items()
+    ]
+    return {"folder": str(root), **said, "training": items}
+
+
+def described_unlabelled(
+    name: str, root: Path, images: Mapping[str, Path], usable: Collection[str], wanted: bool, note: Note
+) -> dict[str, Any]:
+    """
+    Describe images without a label as a data set that is training as a whole: nothing could be measured on them.
+
+    Args:
+        name: name of the data set of the labelled images.
+        root: the folder.
+        images: the images by subject.
+        usable: subjects that are not kept for validation or test.
+        wanted: whether they are used at all.
+        note: called with how many are used, and how many are left out.
+
+    Returns:
+        the data set by its name; nothing if no image is used.
+    """
+    taken = [subject for subject in images if wanted and subject in usable]
+    if taken:
+        note(f"{len(taken)} image(s) without a label are training images of which nothing is known.")
+    if len(taken) < len(images):
+        also = "" if wanted or not usable else "; --unlabelled takes them in for training"
+        also += ", but for those of validation and test" if also and len(usable) < len(images) else ""
+        note(f"{len(images) - len(taken)} image(s) without a label are left out{also}.")
+    items = [{"image": relative(images[subject], root), "subject": subject} for subject in taken]
+    return {f"{name} unlabelled": {"folder": str(root), "split": "training", "training": items}} if taken else {}
+
+
+def relative(path: Path, root: Path) -> str:
+    """Path within the data set."""
+    return path.relative_to(root).as_posix()

@@ -8,7 +8,7 @@ from typing import Any
 
 from dcl_monai.utils import DataError
 
-from .files import Note, existing_folder, files_by_subject, paired_datasets
+from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, refuse_unpaired
 
 __all__ = ["convert_mmwhs"]
 
@@ -53,13 +53,18 @@ def convert_mmwhs(
     modality = modality or there[0]
     if modality not in there:
         raise DataError(f"{root}: no image of modality {modality!r} below it, only of {there[0]!r}. Choose that one.")
-    labels = files_by_subject(root, name_of(modality, "label"))
+    images, labels = found[modality], files_by_subject(root, name_of(modality, "label"))
+    refuse_unpaired(root, images, labels)
     name = f"MM-WHS {modality.upper()}"
+    blank = {subject: path for subject, path in images.items() if subject not in labels}
     return {
         "classes": list(CLASSES),
         "unions": {"whole heart": CLASSES[1:]},
         "split": [20, 10, 30],
-        "datasets": paired_datasets(name, root, found[modality], labels, VALUES, unlabelled, note),
+        "datasets": {
+            name: described(root, images, labels, values=dict(VALUES)),
+            **described_unlabelled(name, root, blank, blank, unlabelled, note),
+        },
     }
 
 

@@ -16,8 +16,8 @@ from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import in_a_line
 
-from .files import Note, existing_folder, files_by_subject
-from .ring import Rings, find_rings
+from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, refuse_unpaired
+from .ring import Ring, find_ring
 
 __all__ = ["convert_mscmr"]
 
@@ -66,55 +66,30 @@ def convert_mscmr(
     twice = len(found["scribble"]) - len(scribbles)
     if twice:
         note(f"{twice} scribble file(s) are left out: their subjects have manual labels.")
-    for subject, label in (*manual.items(), *scribbles.items()):
-        if subject not in images:
-            raise DataError(f"{label}: no image of this label is found below {root}. Add it, or take the label out.")
-    if not manual and not scribbles:
-        raise DataError(
-            f"{root}: has {len(images)} image(s), but no label of them. Put the label files below the folder."
-        )
+    labels = {**manual, **scribbles}
+    refuse_unpaired(root, images, labels)
     meanings = find_meanings(root, manual.values(), found["scribble"].values(), order, note)
     for subject in found["scribble"].keys() & manual:
         refuse_other_strokes(found["scribble"][subject], manual[subject], meanings[1])
     datasets: dict[str, Any] = {}
     splits = {subject: split_of(path, root) for subject, path in images.items()}
-    for name, labels, values in (("MSCMR", manual, meanings[0]), ("MSCMR scribbles", scribbles, meanings[1])):
+    for name, files, values in (("MSCMR", manual, meanings[0]), ("MSCMR scribbles", scribbles, meanings[1])):
         for split in (None, *SPLITS):
-            members = {subject: path for subject, path in labels.items() if splits[subject] == split}
-            if members:
-                datasets[name if split is None else f"{name} {split}"] = {
-                    "folder": str(root),
-                    "values": dict(values),
-                    **({} if split is None else {"split": split}),
-                    "training": [
-                        {"image": relative(images[subject], root), "label": relative(label, root), "subject": subject}
-                        for subject, label in members.items()
-                    ],
-                }
-    refuse_mixture(root, images, {**manual, **scribbles}, splits, note)
-    blank = [s for s in images if s not in manual and s not in scribbles and splits[s] in (None, "training")]
-    if blank and unlabelled:
-        datasets["MSCMR unlabelled"] = {
-            "folder": str(root),
-            "split": "training",
-            "training": [{"image": relative(images[subject], root), "subject": subject} for subject in blank],
-        }
-        note(f"{len(blank)} image(s) without a label are training images of which nothing is known.")
-    left = len(images) - len(manual) - len(scribbles) - len(blank) * unlabelled
-    if left:
-        also = "; --unlabelled takes them in for training, but for those of validation and test" * bool(blank)
-        note(f"{left} image(s) without a label are left out{'' if unlabelled else also}.")
+            members = {subject: path for subject, path in files.items() if splits[subject] == split}
+            if members and split is None:
+                datasets[name] = described(root, images, members, values=dict(values))
+            elif members:
+                datasets[f"{name} {split}"] = described(root, images, members, values=dict(values), split=split)
+    refuse_mixture(root, images, labels, splits, note)
+    blank = {subject: path for subject, path in images.items() if subject not in labels}
+    usable = [subject for subject in blank if splits[subject] in (None, "training")]
+    datasets |= described_unlabelled("MSCMR", root, blank, usable, unlabelled, note)
     return {
         "classes": list(CLASSES),
         "unions": {"whole heart": CLASSES[1:]},
         "split": [25, 5, 15],
         "datasets": datasets,
     }
-
-
-def relative(path: Path, root: Path) -> str:
-    """Path within the data set."""
-    return path.relative_to(root).as_posix()
 
 
 def split_of(path: Path, root: Path) -> str | None:
@@ -158,20 +133,32 @@ def find_meanings(
 ) -> tuple[dict[int, str], dict[int, str]]:
     """Say what the values of the manual labels mean, and those of the scribbles."""
     manual, scribbles = list(manual), list(scribbles)
-    rings, present = Rings(), dict[int, Path]()
+    rings, present = dict[Ring, Path](), dict[int, Path]()
     for path in manual:
         label = read_label(path)
         values = set(np.unique(label).tolist())
         check_values(path, values, present)
         present = dict.fromkeys(values, path) | present
-        rings.add(path, find_rings(label))
+        if (ring := find_ring(label)) is not None:
+            rings.setdefault(ring, path)
+        if len(rings) > 1:
+            ((one, witness), (two, _)) = rings.items()
+            raise DataError(
+                f"{path}: value {two[0]} encloses {two[1]}, but in {witness} value {one[0]} encloses {one[1]}: the "
+                "files count structures differently. Bring all to one numbering."
+            )
     if manual and present.keys() <= {0}:
         raise DataError(f"{root}: all labels are empty. Give label files in which something is drawn.")
+    ring, witness = next(iter(rings.items()), (None, root))
     if present.keys() & {200, 500, 600}:
-        rings.require((200, 500), ORIGINAL)
         names = dict(ORIGINAL)
+        if ring not in (None, (200, 500)):
+            raise DataError(
+                f"{witness}: value {ring[0]} encloses {ring[1]}, but 200 is MYO, which encloses 500, LV. Are the "
+                "values of this copy others? Correct the files."
+            )
     else:
-        names = {0: "background"} | reduced_names(root, rings, order, note)
+        names = {0: "background"} | reduced_names(ring, witness, order, note)
     if not scribbles:
         return names, {}
     return names, scribble_values(scribbles, names, note)
@@ -195,32 +182,30 @@ def check_values(path: Path, values: set[int], others: Mapping[int, Path]) -> No
         )
 
 
-def reduced_names(root: Path, rings: Rings, order: str | None, note: Note) -> dict[int, str]:
-    """What the values 1 to 3 mean, by the rings or by the user's word."""
-    said = None if order is None else [word.strip() for word in order.split(",")]
-    if said is not None and sorted(said) != sorted(CLASSES[1:]):
+def reduced_names(ring: Ring | None, witness: Path, order: str | None, note: Note) -> dict[int, str]:
+    """What the values 1 to 3 mean, by the ring that a file shows, the witness, or by the user's word."""
+    said = None if order is None else dict(enumerate(map(str.strip, order.split(",")), start=1))
+    if said is not None and sorted(said.values()) != sorted(CLASSES[1:]):
         raise DataError(
             f"--order {order}: name {', '.join(CLASSES[1:])}, each once, in the order of the values 1, 2, 3."
         )
-    pair = rings.pair()
-    if pair is None:
+    if ring is None:
         if said is None:
             raise DataError(
-                f"{root}: the files do not show what the values 1, 2 and 3 mean, as no structure encloses another. Say "
-                "it with --order RV,MYO,LV, for example."
+                f"{witness}: the files do not show what the values 1, 2 and 3 mean, as no structure encloses another. "
+                "Say it with --order RV,MYO,LV, for example."
             )
-        return dict(enumerate(said, start=1))
-    (other,) = {1, 2, 3} - {*pair}
-    found = {pair[0]: "MYO", pair[1]: "LV", other: "RV"}
-    if said is not None and dict(enumerate(said, start=1)) != found:
-        told = ", ".join(f"{value} {found[value]}" for value in sorted(found))
+        return said
+    (other,) = {1, 2, 3} - {*ring}
+    found = dict(sorted({ring[0]: "MYO", ring[1]: "LV", other: "RV"}.items()))
+    told = ", ".join(f"{value} {name}" for value, name in found.items())
+    if said not in (None, found):
         raise DataError(
-            f"{rings.witness(pair)}: shows that the values are {told}, as {pair[0]} encloses {pair[1]}; "
-            f"--order {order} says otherwise. Leave --order out."
+            f"{witness}: shows that the values are {told}, as {ring[0]} encloses {ring[1]}; --order {order} says "
+            "otherwise. Leave --order out."
         )
-    told = ", ".join(f"{value} {found[value]}" for value in sorted(found))
-    note(f"The label values are {told}: {pair[0]} encloses {pair[1]}, as the myocardium encloses the LV.")
-    return {value: found[value] for value in sorted(found)}
+    note(f"The label values are {told}: {ring[0]} encloses {ring[1]}, as the myocardium encloses the LV.")
+    return found
 
 
 def scribble_values(scribbles: Iterable[Path], names: Mapping[int, str], note: Note) -> dict[int, str]:
