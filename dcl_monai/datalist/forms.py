@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeVar
 
 from dcl_monai.utils import DataError
 
@@ -12,8 +11,6 @@ from .items import ListedItem, UndividedItem, annotations_of
 from .schema import DatasetEntry
 
 __all__ = ["add_forms", "entry_for", "refuse_unused"]
-
-T = TypeVar("T")
 
 
 def add_forms(items: Iterable[UndividedItem], entry: DatasetEntry, where: str) -> list[UndividedItem]:
@@ -28,26 +25,22 @@ def add_forms(items: Iterable[UndividedItem], entry: DatasetEntry, where: str) -
     Raises:
         DataError: when slices are named of an image that does not exist.
     """
-    items = list(items)
-    chosen: list[str] = []
+    items, slices, chosen = list(items), entry.annotated_slices or {}, []
     for item in items:
-        said: dict[str, object] = {}
         own = item.pop("annotated_slices", None)
-        pattern = entry_for(item, entry.annotated_slices or {})
-        if pattern is not None:
-            chosen.append(pattern)
-            said["annotated_slices"] = (entry.annotated_slices or {})[pattern]
-        if own is not None:
-            said["annotated_slices"] = own
-        if entry.uncertain_border:
-            said["uncertain_border"] = entry.uncertain_border
-        if entry.disagreement != "error":
-            said["disagreement"] = entry.disagreement
-        if "annotated_slices" in said and item.get("label") is None and own is not None:
+        if own is not None and item.get("label") is None:
             raise DataError(f"{where}: {item['image']} has `annotated_slices` but no label. Add it.")
+        pattern = entry_for(item, slices)
+        chosen.append(pattern)
+        forms = {
+            "annotated_slices": slices[pattern] if own is None and pattern is not None else own,
+            "uncertain_border": entry.uncertain_border or None,
+            "disagreement": None if entry.disagreement == "error" else entry.disagreement,
+        }
+        said = {name: form for name, form in forms.items() if form is not None}
         for annotation in annotations_of(item):
             annotation.update(said)  # type: ignore[typeddict-item]
-    refuse_unused(entry.annotated_slices or {}, chosen, f"{where}, `annotated_slices`")
+    refuse_unused(slices, chosen, f"{where}, `annotated_slices`")
     return items
 
 
@@ -56,7 +49,7 @@ def entry_for(item: ListedItem | UndividedItem, entries: Iterable[str]) -> str |
     return max((pattern for pattern in entries if fits(pattern, item)), key=letters, default=None)
 
 
-def refuse_unused(entries: Iterable[str], used: Sequence[str], where: str) -> None:
+def refuse_unused(entries: Iterable[str], used: Sequence[str | None], where: str) -> None:
     """Refuse entries that are for no image; one that spells out nothing may be left over."""
     unused = [pattern for pattern in entries if letters(pattern) and pattern not in used]
     if unused:

@@ -164,7 +164,7 @@ class LabelMeaning:
         own = item.get("annotated")
         result = cast(UndividedItem, {key: value for key, value in item.items() if key not in ("annotated", "masks")})
         regions = label_file(item["label"]) if "label" in item else None
-        masks = self.mask_annotations(item["masks"]) if item.get("masks") else None
+        masks = self.mask_annotations(item["masks"]) if item.get("masks") else []
         if regions is not None:
             if own is not None or pattern is not None or self.values:
                 raise DataError(
@@ -173,13 +173,11 @@ class LabelMeaning:
                 )
             result.pop("label")
             masks = self.region_annotations(regions)
-        if masks is not None and not masks:
-            return result
-        if masks is not None:
-            first, *further = masks
-            result.update(first)  # type: ignore[typeddict-item]
-            if further:
-                result["further_labels"] = further
+        if masks:
+            result.update(masks[0])  # type: ignore[typeddict-item]
+        if masks[1:]:
+            result["further_labels"] = masks[1:]
+        if masks or regions is not None:
             return result
         if "label" not in item:
             if own is not None:

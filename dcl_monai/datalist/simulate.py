@@ -203,33 +203,36 @@ def require_within(per_subject: int, num_classes: int) -> None:
         )
 
 
+def undecided(item: Item, classes: Sequence[str]) -> str:
+    """Names of the classes that the annotations of an item do not decide everywhere."""
+    decided = decided_classes(item, len(classes))
+    return ", ".join(name for j, name in enumerate(classes) if j not in decided)
+
+
 def require_full_labels(items: Sequence[Item], classes: Sequence[str]) -> None:
     """Refuse items in which something is hidden already: what is unknown cannot be hidden, nor shown."""
     for item in items:
-        lacking = [classes[j] for j in sorted(set(range(len(classes))) - set(decided_classes(item, len(classes))))]
+        lacking = undecided(item, classes)
         if lacking or "drawn" in item:
             raise DataError(
                 f"{item['image']}: partial annotation can be simulated of full labels only, but this image lacks "
-                f"{', '.join(lacking) or 'classes that were hidden before'}. Take the image out, or train from "
-                "the list as it is."
+                f"{lacking or 'classes that were hidden before'}. Take the image out, or train from the list as it is."
             )
 
 
 def is_partial(datalist: Datalist) -> bool:
     """Whether some training image is not labelled in full."""
-    number = len(datalist["classes"])
-    return any(len(set(decided_classes(item, number))) < number for item in datalist["training"])
+    return any(undecided(item, datalist["classes"]) for item in datalist["training"])
 
 
 def require_full_test(datalist: Datalist) -> None:
     """Refuse validation and test images without full labels: methods are compared by them."""
-    classes = datalist["classes"]
     for item in (*datalist["validation"], *datalist["test"]):
-        lacking = [classes[j] for j in sorted(set(range(len(classes))) - set(decided_classes(item, len(classes))))]
+        lacking = undecided(item, datalist["classes"])
         if lacking:
             raise DataError(
                 f"{item['image']}: methods are compared on full labels, but this validation or test image lacks "
-                f"{', '.join(lacking)}. Let fully labelled images validate and test (`split:` of their data set)."
+                f"{lacking}. Let fully labelled images validate and test (`split:` of their data set)."
             )
 
 

@@ -178,10 +178,10 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
     theirs = {*label_of.values(), *(mask for own in masks_of.values() for mask in own.values())}
     found: set[str] = set()
     for name in sorted(set(matches) - theirs):
-        fields = {"image": os.path.normpath(os.path.join(root, name)), **matches[name]}
+        fields = {"image": path_below(root, name), **matches[name]}
         item = cast(ListedItem, fields | {"split": entry.split if isinstance(entry.split, str) else None})
         for pattern in further:
-            path = os.path.normpath(os.path.join(root, pattern.fill(matches[name])))
+            path = path_below(root, pattern.fill(matches[name]))
             if not os.path.exists(path):
                 raise DataError(
                     f"{path}: no such file, though {item['image']} should have this channel. Add it, correct `images` "
@@ -189,7 +189,7 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
                 )
             item["further_images"] = [*item.get("further_images", ()), path]
         if labels is not None:
-            label = os.path.normpath(os.path.join(root, label_of[name]))
+            label = path_below(root, label_of[name])
             if os.path.exists(label):
                 item["label"] = label
             elif labels.expression.fullmatch(name):
@@ -202,7 +202,7 @@ def _by_pattern(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedIt
                     f"{label}: no such file, though {item['image']} should have this label. Correct `labels` of "
                     f"{where}, or set allow_missing_labels: true to use the image as one of which nothing is known."
                 )
-        paths = {key: os.path.normpath(os.path.join(root, mask)) for key, mask in masks_of[name].items()}
+        paths = {key: path_below(root, mask) for key, mask in masks_of[name].items()}
         there = {key: path for key, path in paths.items() if os.path.exists(path)}  # one that is missing: not annotated
         found |= {*there}
         if there:
@@ -229,21 +229,24 @@ def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]
         )
     for split, listed in lists.items():
         for item in listed:
-            fields = item.model_dump(exclude_none=True)
             first, *further = [item.image] if isinstance(item.image, str) else item.image
-            fields["image"] = first
-            channels = dict(enumerate(further))
-            named: list[tuple[dict[Any, str], Any]] = [(channels, key) for key in channels]
-            for files, key in [*((fields, key) for key in ("image", "label")), *named, *masks_in(fields)]:
-                if key in files:
-                    files[key] = path_below(root, files[key])
-                    if not os.path.exists(files[key]):
-                        what = "image" if files is channels else key
-                        raise DataError(f"{files[key]}: no such file, though {where} lists it as {what}. Correct it.")
-            if channels:
-                fields["further_images"] = list(channels.values())
+            fields = item.model_dump(exclude_none=True) | {"image": _listed(first, root, where, "image")}
+            if item.label is not None:
+                fields["label"] = _listed(item.label, root, where, "label")
+            if further:
+                fields["further_images"] = [_listed(path, root, where, "image") for path in further]
+            if item.masks is not None:
+                fields["masks"] = {name: _listed(path, root, where, name) for name, path in item.masks.items()}
             fields["split"] = entry.split if isinstance(entry.split, str) else None if only_training else split
             yield cast(ListedItem, fields)
+
+
+def _listed(path: str, root: str, where: str, what: str) -> str:
+    """The path of a file that a list names, which must be there."""
+    path = path_below(root, path)
+    if not os.path.exists(path):
+        raise DataError(f"{path}: no such file, though {where} lists it as {what}. Correct it.")
+    return path
 
 
 def filled_pattern(text: str, images: Pattern, where: str) -> Pattern:
@@ -257,11 +260,6 @@ def filled_pattern(text: str, images: Pattern, where: str) -> Pattern:
             "common by fields like {subject}, in both."
         )
     return pattern
-
-
-def masks_in(fields: Mapping[str, Any]) -> list[tuple[dict[str, str], str]]:
-    """The masks of a listed image: where they stand, and the names of their structures."""
-    return [(fields["masks"], name) for name in fields.get("masks", ())]
 
 
 class Pattern:
