@@ -15,15 +15,14 @@ writer                          images                                 layout of
 ==============================  =====================================  ======================
 
 The subjects come from ``short_axis`` and ``whole_heart``; both use ``draws``, ``painting``, ``acquisition`` and
-``volume``. The writers ``acdc``, ``mscmr`` and ``mmwhs`` say where files lie (the latter two by ``pairs``), and
-``dataset`` keeps a folder of them complete. Inside the package volumes have the axes ``(D, W, H)``.
+``volume``. The writers ``acdc`` and ``pairs`` (MSCMR and MM-WHS) say where files lie, and ``dataset`` keeps a
+folder of them complete. Inside the package volumes have the axes ``(D, W, H)``.
 
 ``scribbles`` makes synthetic annotations: strokes, drawn inside the full masks of any data set.
 """
 
 from .acdc import write_synthetic_acdc
 from .dataset import MARKER_NAME
-from .mmwhs import write_synthetic_mmwhs
-from .mscmr import write_synthetic_mscmr
+from .pairs import write_synthetic_mmwhs, write_synthetic_mscmr
 
 __all__ = ["MARKER_NAME", "write_synthetic_acdc", "write_synthetic_mmwhs", "write_synthetic_mscmr"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from dcl_monai.utils.files import write_atomic
 
 from .dataset import Layout, remove_files, write_dataset
-from .short_axis import GROUPS, PHASES, SyntheticSubject, synthesize_subject
+from .short_axis import GROUPS, PHASES, synthesize_subject
 from .volume import write_nifti
 
 __all__ = ["ACDC", "write_synthetic_acdc"]
@@ -35,7 +35,18 @@ class _PatientFolders(Layout):
         )
 
     def write(self, root: Path, index: int, seed: int) -> None:
-        _write_patient(self._folder(root, index), synthesize_subject(seed, GROUPS[index % len(GROUPS)]))
+        folder, subject = self._folder(root, index), synthesize_subject(seed, GROUPS[index % len(GROUPS)])
+        for phase, frame in subject.frames.items():
+            write_nifti(_volume(folder, frame), subject.images[phase], subject.spacing)
+            write_nifti(_volume(folder, frame, "_gt"), subject.labels[phase], subject.spacing)
+        info = {
+            **subject.frames,
+            "Group": subject.group,
+            "Height": subject.height,
+            "NbFrame": subject.num_frames,
+            "Weight": subject.weight,
+        }
+        write_atomic(folder / "Info.cfg", "".join(f"{key}: {value}\n" for key, value in info.items()))
 
     def remove(self, root: Path, index: int) -> None:
         folder = self._folder(root, index)
@@ -65,20 +76,6 @@ def write_synthetic_acdc(folder: str | Path, num_subjects: int = 40, seed: int =
         patient001/patient001_frame08_gt.nii.gz
     """
     return write_dataset(ACDC, folder, num_subjects, seed, progress)
-
-
-def _write_patient(folder: Path, subject: SyntheticSubject) -> None:
-    for phase, frame in subject.frames.items():
-        write_nifti(_volume(folder, frame), subject.images[phase], subject.spacing)
-        write_nifti(_volume(folder, frame, "_gt"), subject.labels[phase], subject.spacing)
-    info = {
-        **subject.frames,
-        "Group": subject.group,
-        "Height": subject.height,
-        "NbFrame": subject.num_frames,
-        "Weight": subject.weight,
-    }
-    write_atomic(folder / "Info.cfg", "".join(f"{key}: {value}\n" for key, value in info.items()))
 
 
 def _volume(folder: Path, frame: int, suffix: str = "") -> Path:

@@ -38,16 +38,9 @@ def acquire(
     rng: np.random.Generator, signal: FloatArray, scanner: Scanner, axes: tuple[int, ...] = (1, 2)
 ) -> NDArray[np.int16]:
     """
-    Turn a signal into a magnitude image.
+    Turn a signal (blood 1) into a magnitude image with Rician noise, both ``(D, W, H)``.
 
-    Args:
-        rng: random generator of the noise.
-        signal: shape ``(D, W, H)``, blood 1.
-        scanner: settings of the acquisition.
-        axes: those along which the point spread blurs; the default is in-plane.
-
-    Returns:
-        Image of shape ``(D, W, H)`` with Rician noise.
+    The point spread blurs along ``axes``, in the plane by default.
     """
     signal = signal * scanner.coil
     for axis in axes:

@@ -28,16 +28,10 @@ def smooth_noise(
     rng: np.random.Generator, shape: tuple[int, int, int], correlation: float, shared: float = 0.0
 ) -> FloatArray:
     """
-    Draw smooth Gaussian noise of unit variance.
+    Draw Gaussian noise ``(D, W, H)`` of unit variance that is smooth in the plane.
 
-    Args:
-        rng: random generator.
-        shape: ``(D, W, H)``.
-        correlation: in-plane standard deviation of the smoothing kernel in voxels.
-        shared: share (0 to 1) of the variance that all slices have in common.
-
-    Returns:
-        Noise of shape ``(D, W, H)``.
+    ``correlation`` is the standard deviation of the smoothing kernel in voxels, ``shared`` the share (0 to 1) of the
+    variance that all slices have in common.
     """
     rows, columns = (_kernel(size, correlation) for size in shape[1:])
     grid = (rows.shape[1], columns.shape[1])
@@ -51,15 +45,9 @@ def smooth_field(
     rng: np.random.Generator, shape: tuple[int, int, int], correlation: tuple[float, float, float]
 ) -> FloatArray:
     """
-    Draw Gaussian noise of unit variance that is smooth along all three axes.
+    Draw Gaussian noise ``(D, W, H)`` of unit variance that is smooth along all three axes.
 
-    Args:
-        rng: random generator.
-        shape: ``(D, W, H)``.
-        correlation: standard deviation of the smoothing kernel in voxels along each axis.
-
-    Returns:
-        Noise of shape ``(D, W, H)``.
+    ``correlation`` is the standard deviation of the smoothing kernel in voxels along each axis.
     """
     kernels = [_kernel(size, width) for size, width in zip(shape, correlation, strict=True)]
     field = rng.standard_normal([kernel.shape[1] for kernel in kernels], dtype=np.float32).astype(np.float64)

@@ -47,15 +47,7 @@ def blend(image: FloatArray, value: FloatArray | float, alpha: FloatArray) -> No
 def paint_ellipsoids(
     image: FloatArray, grid: Grid, organs: Iterable[Ellipsoid], mask: FloatArray | None = None
 ) -> None:
-    """
-    Paint ellipsoids over ``image`` in place.
-
-    Args:
-        image: signal, shape ``(D, W, H)``.
-        grid: coordinates of its voxels.
-        organs: what to paint, in this order.
-        mask: opacity limit, shape ``(D, W, H)``.
-    """
+    """Paint ellipsoids over the signal ``image`` ``(D, W, H)`` in place, one after the other, inside of ``mask``."""
     x, y, z, pixel = grid
     x0, y0 = float(x[0].mean()), float(y[0].mean())
     half = np.array(image.shape[1:]) / 2.0

@@ -240,15 +240,9 @@ def cut_open(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def longest_path(mask: np.ndarray, cost: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """
-    Find the cheapest path between two pixels of a connected mask that are far apart.
+    Find the cheapest path between two pixels of a connected 2D mask that are far apart, (L, 2) rows and columns.
 
-    Args:
-        mask: 2D mask, connected in eight directions.
-        cost: cost of a step in each pixel.
-        rng: chooses where the search begins.
-
-    Returns:
-        rows and columns of the path's pixels, shape (L, 2).
+    ``cost`` is that of a step in each pixel; ``rng`` chooses where the search begins.
     """
     pixels = np.argwhere(mask)
     index = np.full(np.add(mask.shape, 2), -1)  # a border of -1 stands for "outside"

@@ -17,8 +17,7 @@ import pytest
 from dcl_monai.synthetic import MARKER_NAME, acdc
 from dcl_monai.synthetic.acdc import ACDC
 from dcl_monai.synthetic.dataset import Layout, write_dataset
-from dcl_monai.synthetic.mmwhs import MMWHS
-from dcl_monai.synthetic.mscmr import MSCMR
+from dcl_monai.synthetic.pairs import MMWHS, MSCMR
 from dcl_monai.synthetic.short_axis import PHASES, SyntheticSubject
 from dcl_monai.synthetic.volume import SyntheticVolume
 from dcl_monai.utils import DataError

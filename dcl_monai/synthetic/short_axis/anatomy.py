@@ -14,29 +14,21 @@ __all__ = ["GROUPS", "Anatomy", "draw_anatomy"]
 
 
 class _GroupRanges(NamedTuple):
-    """Ranges of the shape parameters that differ between the groups (mm at ED, or ratios)."""
+    """Ranges of the shape parameters that differ between the groups (mm at ED, or ratios); those of a normal heart."""
 
-    endo_radius: Range  # LV cavity radius at the base
-    wall: Range  # mean wall thickness
-    systolic_radius: Range  # cavity radius at ES relative to ED
-    shortening: Range  # length of the LV at ES relative to ED
-    rv_width: Range  # largest extent of the RV away from the septum
-    rv_systolic: Range  # RV extent at ES relative to ED
-    hypertrophy: Range  # extra relative thickness of one sector of the wall
+    endo_radius: Range = (21, 26)  # LV cavity radius at the base
+    wall: Range = (7, 9.5)  # mean wall thickness
+    systolic_radius: Range = (0.58, 0.7)  # cavity radius at ES relative to ED
+    shortening: Range = (0.86, 0.92)  # length of the LV at ES relative to ED
+    rv_width: Range = (27, 40)  # largest extent of the RV away from the septum
+    rv_systolic: Range = (0.5, 0.72)  # RV extent at ES relative to ED
+    hypertrophy: Range = (0, 0.2)  # extra relative thickness of one sector of the wall
     thinning: Range = (0, 0)  # relative loss of thickness in an infarcted sector
     septal_flattening: Range = (0, 0)  # relative inward displacement of the septum
 
 
 _GROUP_RANGES: dict[str, _GroupRanges] = {
-    "NOR": _GroupRanges(
-        endo_radius=(21, 26),
-        wall=(7, 9.5),
-        systolic_radius=(0.58, 0.7),
-        shortening=(0.86, 0.92),
-        rv_width=(27, 40),
-        rv_systolic=(0.5, 0.72),
-        hypertrophy=(0, 0.2),
-    ),
+    "NOR": _GroupRanges(),
     "DCM": _GroupRanges(
         endo_radius=(28, 35),
         wall=(6.5, 9),
@@ -61,8 +53,6 @@ _GROUP_RANGES: dict[str, _GroupRanges] = {
         systolic_radius=(0.72, 0.84),
         shortening=(0.89, 0.95),
         rv_width=(22, 36),
-        rv_systolic=(0.5, 0.72),
-        hypertrophy=(0, 0.2),
         thinning=(0.35, 0.6),
     ),
     "RV": _GroupRanges(
@@ -72,7 +62,6 @@ _GROUP_RANGES: dict[str, _GroupRanges] = {
         shortening=(0.88, 0.93),
         rv_width=(38, 54),
         rv_systolic=(0.68, 0.88),
-        hypertrophy=(0, 0.2),
         septal_flattening=(0.04, 0.16),
     ),
 }

@@ -27,17 +27,9 @@ def render_heart(
     anatomy: Anatomy, region: Region, thorax: FloatArray, phase: str, scars: Sequence[Scar] = ()
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
     """
-    Paint the heart of one phase over a thorax.
+    Paint the heart of one phase over a copy of a thorax ``(D, W, H)``: its signal (blood 1) and its labels.
 
-    Args:
-        anatomy: parameters of the subject.
-        region: part of the image around the heart.
-        thorax: signal, shape ``(D, W, H)``; not changed.
-        phase: ``"ED"`` or ``"ES"``.
-        scars: what enhances in the myocardium; it stays labelled as myocardium.
-
-    Returns:
-        Signal (blood 1) and label map, both of shape ``(D, W, H)``.
+    Scars enhance, and stay labelled as myocardium.
     """
     image = thorax.copy()
     labels = np.zeros(anatomy.shape, dtype=np.uint8)

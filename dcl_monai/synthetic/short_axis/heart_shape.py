@@ -98,17 +98,7 @@ def draw_region(rng: np.random.Generator, anatomy: Anatomy) -> Region:
 
 
 def shape_heart(anatomy: Anatomy, region: Region, phase: str) -> HeartShape:
-    """
-    Compute the outlines of the heart.
-
-    Args:
-        anatomy: parameters of the subject.
-        region: where to compute them.
-        phase: ``"ED"`` or ``"ES"``.
-
-    Returns:
-        Signed distances and positions in the slices.
-    """
+    """Compute the outlines of the heart in one phase, ``"ED"`` or ``"ES"``."""
     size = _size(anatomy, phase)
     level = (anatomy.z - size.base) / size.length
     turn = size.twist * level

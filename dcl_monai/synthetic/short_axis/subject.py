@@ -27,44 +27,20 @@ _LATE_ENHANCEMENT_STUDY = 1  # keeps its subjects apart from those of cine
 
 @dataclass(frozen=True)
 class SyntheticSubject:
-    """
-    One synthetic subject, imaged by cine.
+    """One synthetic subject, imaged by cine."""
 
-    Args:
-        images: image of each phase (``"ED"``, ``"ES"``), int16, shape ``(W, H, D)``.
-        labels: label map of each phase, uint8, shape ``(W, H, D)``, values 0 (background), 1 (RV), 2 (MYO), 3 (LV).
-        spacing: voxel size in mm along ``(W, H, D)``.
-        frames: number of the cine frame of each phase, counted from 1.
-        group: diagnosis group, one of :data:`GROUPS`.
-        num_frames: number of frames of the (not stored) cine series.
-        height: body height in cm.
-        weight: body weight in kg.
-    """
-
-    images: dict[str, NDArray[np.int16]]
-    labels: dict[str, NDArray[np.uint8]]
-    spacing: tuple[float, float, float]
-    frames: dict[str, int]
-    group: str
-    num_frames: int
-    height: float
-    weight: float
+    images: dict[str, NDArray[np.int16]]  # of each phase, (W, H, D)
+    labels: dict[str, NDArray[np.uint8]]  # of each phase, (W, H, D)
+    spacing: tuple[float, float, float]  # (W, H, D), in mm
+    frames: dict[str, int]  # number of the cine frame of each phase, counted from 1
+    group: str  # one of GROUPS
+    num_frames: int  # of the cine series, which is not stored
+    height: float  # of the body, in cm
+    weight: float  # in kg
 
 
 def synthesize_subject(seed: int, group: str = "NOR") -> SyntheticSubject:
-    """
-    Image one synthetic subject by cine. The result depends on the arguments only.
-
-    Args:
-        seed: non-negative seed.
-        group: diagnosis group, one of :data:`GROUPS`.
-
-    Returns:
-        The subject with the images and label maps of both phases, each of shape ``(W, H, D)``.
-
-    Raises:
-        ValueError: when ``group`` is unknown or ``seed`` is negative.
-    """
+    """Image one synthetic subject of a diagnosis group by cine. The result depends on the arguments only."""
     examination = _Examination(sequences.CINE, seed, group)
     volumes = {phase: examination.scan(phase) for phase in PHASES}
     rng = examination.rng
@@ -86,15 +62,7 @@ def synthesize_late_enhancement(seed: int, group: str = "NOR") -> SyntheticVolum
     """
     Image one synthetic subject by late enhancement, at end-diastole. The result depends on the arguments only.
 
-    Args:
-        seed: non-negative seed; the subject is not that of :func:`synthesize_subject` with the same seed.
-        group: diagnosis group, one of :data:`GROUPS`; it decides on the scars.
-
-    Returns:
-        Image and label map, each of shape ``(W, H, D)``.
-
-    Raises:
-        ValueError: when ``group`` is unknown or ``seed`` is negative.
+    The group decides on the scars. The subject is not that of :func:`synthesize_subject` with the same seed.
     """
     examination = _Examination(sequences.LATE_ENHANCEMENT, seed, group, _LATE_ENHANCEMENT_STUDY)
     return examination.scan("ED", draw_scars(examination.rng, examination.anatomy, group))

@@ -33,16 +33,7 @@ class _Scene(NamedTuple):
 
 
 def render_thorax(rng: np.random.Generator, anatomy: Anatomy) -> FloatArray:
-    """
-    Paint the thorax without the heart.
-
-    Args:
-        rng: random generator.
-        anatomy: parameters of the subject.
-
-    Returns:
-        Signal (blood 1) of shape ``(D, W, H)``.
-    """
+    """Paint the thorax without the heart; returns the signal (blood 1), ``(D, W, H)``."""
     scene = _draw_scene(rng, anatomy)
     inside = _paint_chest_wall(rng, anatomy, scene)
     _paint_lungs(rng, anatomy, scene, inside)

@@ -20,16 +20,7 @@ _WALLS = {"RV": 3.0, "LA": 2.0, "RA": 2.0, "AO": 1.5, "PA": 1.5}  # thickness in
 
 
 def paint_heart(image: FloatArray, anatomy: Anatomy, heart: HeartShape, flow: FloatArray, grain: FloatArray) -> None:
-    """
-    Paint the heart over a thorax in place, from the outside in.
-
-    Args:
-        image: signal (blood 1), shape ``(D, W, H)``.
-        anatomy: parameters of the subject.
-        heart: outlines.
-        flow: coarse noise, shape ``(D, W, H)``.
-        grain: fine noise, shape ``(D, W, H)``.
-    """
+    """Paint the heart over the signal of a thorax in place, from the outside in, with coarse and fine noise."""
     edge = anatomy.spacing[0]
     blood = 1.0 + 0.06 * flow + 0.02 * grain
     muscle = anatomy.myocardium * (1.0 + 0.07 * grain + 0.07 * flow)

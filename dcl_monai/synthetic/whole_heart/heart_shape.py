@@ -45,16 +45,7 @@ class _Landmarks(NamedTuple):
 
 
 def shape_heart(anatomy: Anatomy, points: FloatArray) -> HeartShape:
-    """
-    Compute the outlines of the heart.
-
-    Args:
-        anatomy: parameters of the subject.
-        points: where to compute them in the heart's coordinates, shape ``(3, D, W, H)``.
-
-    Returns:
-        Signed distances.
-    """
+    """Compute the outlines of the heart at points ``(3, D, W, H)`` in the heart's coordinates."""
     marks = _landmarks(anatomy)
     depth = half_space(points, _BASE, _APEX)
     lv, epi = _left_ventricle(anatomy, points, marks, depth)

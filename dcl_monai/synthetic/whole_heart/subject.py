@@ -17,18 +17,7 @@ __all__ = ["synthesize_whole_heart"]
 
 
 def synthesize_whole_heart(seed: int) -> SyntheticVolume:
-    """
-    Image one synthetic subject. The result depends on the seed only.
-
-    Args:
-        seed: non-negative seed.
-
-    Returns:
-        Image and label map, each of shape ``(W, H, D)``; the axes point to the left, back and up.
-
-    Raises:
-        ValueError: when ``seed`` is negative.
-    """
+    """Image one synthetic subject, which depends on the seed only; the axes point to the left, back and up."""
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}.")
     source = np.random.SeedSequence(seed)

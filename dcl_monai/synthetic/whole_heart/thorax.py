@@ -30,17 +30,10 @@ def render_thorax(
     rng: np.random.Generator, anatomy: Anatomy, points: FloatArray, flow: FloatArray, grain: FloatArray
 ) -> FloatArray:
     """
-    Paint the thorax without the heart.
+    Paint the thorax without the heart; returns the signal (blood 1), ``(D, W, H)``.
 
-    Args:
-        rng: random generator.
-        anatomy: parameters of the subject.
-        points: the voxels in the body's coordinates, shape ``(3, D, W, H)``.
-        flow: coarse noise, shape ``(D, W, H)``.
-        grain: fine noise, shape ``(D, W, H)``.
-
-    Returns:
-        Signal (blood 1) of shape ``(D, W, H)``.
+    ``points`` are the voxels in the body's coordinates, ``(3, D, W, H)``; ``flow`` is coarse noise and ``grain`` fine
+    noise, ``(D, W, H)``.
     """
     x, y, z = points
     scene = _Scene(

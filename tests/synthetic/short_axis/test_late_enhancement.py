@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import binary_erosion
 
-from dcl_monai.synthetic.mscmr import MSCMR
+from dcl_monai.synthetic.pairs import MSCMR
 from dcl_monai.synthetic.short_axis import GROUPS, LABELS, synthesize_late_enhancement, synthesize_subject
 
 RV, MYO, LV = LABELS["RV"], LABELS["MYO"], LABELS["LV"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import binary_dilation, binary_erosion
 
-from dcl_monai.synthetic.mmwhs import MMWHS
+from dcl_monai.synthetic.pairs import MMWHS
 from dcl_monai.synthetic.volume import SyntheticVolume
 from dcl_monai.synthetic.whole_heart import LABELS, synthesize_whole_heart
 
