@@ -56,14 +56,7 @@ def cached_dataset(
 
 
 class MemoryCacheDataset(CacheDataset):
-    """
-    MONAI's CacheDataset, filled from the first item on until the memory that it was given is used up.
-
-    Args:
-        data: items of a datalist.
-        transform: the preprocessing.
-        memory: gigabytes.
-    """
+    """MONAI's CacheDataset, filled from the first item on until so many gigabytes of memory are used up."""
 
     def __init__(self, data: Sequence[Item], transform: Compose, memory: float) -> None:
         self.memory = memory
@@ -95,10 +88,7 @@ class DiskCacheDataset(PersistentDataset):
     written in one step, and one that cannot be read all the same is made again, too. They hold tensors and plain
     values only, so reading them runs no code; what was done to a volume is not noted, so it cannot be inverted.
 
-    Args:
-        data: items of a datalist.
-        transform: the preprocessing.
-        cache_dir: the folder. Nothing in it is ever deleted: remove it when it is no longer needed.
+    Nothing in the folder is ever deleted: remove it when it is no longer needed.
 
     Raises:
         DataError: when the folder cannot be made or written to.

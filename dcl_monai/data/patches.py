@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
-from torch.utils.data import Dataset
 
-from dcl_monai.candidates import candidate_sets
-from dcl_monai.samples import Sample, Volume
+from dcl_monai.samples import Volume
 
-from .slices import LastVolume, plain
+from .slices import PieceDataset
 
 __all__ = ["PatchDataset"]
 
 
-class PatchDataset(Dataset):
+class PatchDataset(PieceDataset):
     """
     Overlapping patches of preprocessed volumes, on a fixed grid of places.
 
@@ -32,30 +30,12 @@ class PatchDataset(Dataset):
     """
 
     def __init__(self, volumes: Sequence[Volume], patch_size: Sequence[int], overlap: float = 0.5) -> None:
-        self.volumes = LastVolume(volumes)
-        self.patch_size = tuple(patch_size)
-        shapes = (self.volumes[v]["image"].shape[1:] for v in range(len(volumes)))
-        self.places = [
-            (v, starts)
-            for v, shape in enumerate(shapes)
-            for starts in product(
-                *(_starts(size, patch, overlap) for size, patch in zip(shape, self.patch_size, strict=True))
-            )
-        ]
+        def windows(shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+            places = (_starts(size, patch, overlap) for size, patch in zip(shape, patch_size, strict=True))
+            for starts in product(*places):
+                yield tuple(slice(start, start + patch) for start, patch in zip(starts, patch_size, strict=True))
 
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, index: int) -> Sample:
-        volume, starts = self.places[index]
-        item = self.volumes[volume]
-        window = (slice(None), *(slice(a, a + n) for a, n in zip(starts, self.patch_size, strict=True)))
-        return {
-            "image": plain(item["image"])[window],
-            "label": plain(item["label"])[window],
-            "sets": candidate_sets(item["label"]),
-            "subject": item["subject"],
-        }
+        super().__init__(volumes, windows)
 
 
 def _starts(size: int, patch: int, overlap: float) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from dcl_monai.candidates import candidate_sets
 from dcl_monai.samples import Sample, Volume
 
-__all__ = ["LastVolume", "SliceDataset", "plain"]
+__all__ = ["PieceDataset", "SliceDataset", "plain"]
 
 
 class LastVolume:
@@ -29,9 +29,6 @@ class LastVolume:
         self.volumes = volumes
         self._last: tuple[int, Volume] | None = None
 
-    def __len__(self) -> int:
-        return len(self.volumes)
-
     def __getitem__(self, index: int) -> Volume:
         if self._last is None or self._last[0] != index:
             self._last = None  # not two at a time
@@ -42,7 +39,36 @@ class LastVolume:
         return self.__dict__ | {"_last": None}  # workers read their own
 
 
-class SliceDataset(Dataset):
+class PieceDataset(Dataset):
+    """
+    Pieces of preprocessed volumes, each an item of its own.
+
+    Args:
+        volumes: the volumes.
+        windows: the pieces of a volume, as indices of its last axes, given its size.
+    """
+
+    def __init__(
+        self, volumes: Sequence[Volume], windows: Callable[[Sequence[int]], Iterable[tuple[Any, ...]]]
+    ) -> None:
+        self.volumes = LastVolume(volumes)
+        self.places = [(v, w) for v in range(len(volumes)) for w in windows(self.volumes[v]["image"].shape[1:])]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> Sample:
+        volume, window = self.places[index]
+        item, piece = self.volumes[volume], (..., *window)
+        return {
+            "image": plain(item["image"])[piece],
+            "label": plain(item["label"])[piece],
+            "sets": candidate_sets(item["label"]),
+            "subject": item["subject"],
+        }
+
+
+class SliceDataset(PieceDataset):
     """
     The slices of preprocessed volumes, along their last axis.
 
@@ -52,23 +78,7 @@ class SliceDataset(Dataset):
     """
 
     def __init__(self, volumes: Sequence[Volume]) -> None:
-        self.volumes = LastVolume(volumes)
-        depths = (self.volumes[v]["image"].shape[-1] for v in range(len(volumes)))
-        self.places = [(v, k) for v, depth in enumerate(depths) for k in range(depth)]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, index: int) -> Sample:
-        volume, k = self.places[index]
-        item = self.volumes[volume]
-        image, label = item["image"], item["label"]
-        return {
-            "image": plain(image)[..., k],
-            "label": plain(label)[..., k],
-            "sets": candidate_sets(label),
-            "subject": item["subject"],
-        }
+        super().__init__(volumes, lambda shape: ((k,) for k in range(shape[-1])))
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,15 +15,12 @@ from .dictionary import (
     RestrictToCandidatesD,
     RestrictToCandidatesd,
     RestrictToCandidatesDict,
-)
-from .images import LoadImagesD, LoadImagesd, LoadImagesDict
-from .intensity import (
-    Intensity,
-    StandardizeIntensity,
     StandardizeIntensityD,
     StandardizeIntensityd,
     StandardizeIntensityDict,
 )
+from .images import LoadImagesD, LoadImagesd, LoadImagesDict
+from .intensity import Intensity, StandardizeIntensity
 from .load import LoadCandidatesD, LoadCandidatesd, LoadCandidatesDict
 from .stored import StoredAnnotationD, StoredAnnotationd, StoredAnnotationDict, stored_annotation
 

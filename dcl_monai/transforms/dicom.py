@@ -42,16 +42,13 @@ class Series(NamedTuple):
 
 def read_region(path: str, region: str, image: torch.Tensor, folder: str) -> MetaTensor:
     """
-    Read one region of an RTSTRUCT or SEG.
+    Read one region of an RTSTRUCT or SEG as a mask of zeros and ones, (1, H, W, D), on the grid of its image.
 
     Args:
         path: the file.
         region: its name in the file.
         image: the series that it was drawn on, (C, H, W, D), with its place in space.
         folder: folder of the series.
-
-    Returns:
-        mask of zeros and ones, (1, H, W, D), with the geometry of the image.
 
     Raises:
         DataError: when the file belongs to another series, or cannot be read.

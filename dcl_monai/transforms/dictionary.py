@@ -1,14 +1,15 @@
-"""Dictionary forms of the partial-label transforms."""
+"""Dictionary forms of the transforms of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from monai.config import KeysCollection
 from monai.transforms import MapTransform
 
 from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates, RestrictToCandidates
+from .intensity import Intensity, StandardizeIntensity
 
 __all__ = [
     "EncodeCandidatesD",
@@ -23,10 +24,38 @@ __all__ = [
     "RestrictToCandidatesD",
     "RestrictToCandidatesDict",
     "RestrictToCandidatesd",
+    "StandardizeIntensityD",
+    "StandardizeIntensityDict",
+    "StandardizeIntensityd",
 ]
 
 
-class EncodeCandidatesd(MapTransform):
+class ArrayWrapper(MapTransform):
+    """
+    An array transform for entries of a dictionary.
+
+    Args:
+        keys: keys of what is transformed.
+        transform: the array transform.
+        *further: keys of its further arguments, which it has defaults for where they are missing.
+        allow_missing_keys: don't raise if a key is missing.
+    """
+
+    def __init__(
+        self, keys: KeysCollection, transform: Callable[..., Any], *further: str, allow_missing_keys: bool
+    ) -> None:
+        super().__init__(keys, allow_missing_keys)
+        self.transform = transform
+        self.further = further
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        d = dict(data)
+        for key in self.key_iterator(d):
+            d[key] = self.transform(d[key], *(d[other] for other in self.further if other in d))
+        return d
+
+
+class EncodeCandidatesd(ArrayWrapper):
     """
     Dictionary-based wrapper of :py:class:`dcl_monai.transforms.EncodeCandidates`.
 
@@ -50,18 +79,11 @@ class EncodeCandidatesd(MapTransform):
         annotated_key: str = "annotated",
         allow_missing_keys: bool = False,
     ) -> None:
-        super().__init__(keys, allow_missing_keys)
-        self.encode = EncodeCandidates(num_classes, values, unlabelled, background)
-        self.annotated_key = annotated_key
-
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        d = dict(data)
-        for key in self.key_iterator(d):
-            d[key] = self.encode(d[key], d.get(self.annotated_key))
-        return d
+        encode = EncodeCandidates(num_classes, values, unlabelled, background)
+        super().__init__(keys, encode, annotated_key, allow_missing_keys=allow_missing_keys)
 
 
-class IntersectCandidatesd(MapTransform):
+class IntersectCandidatesd(ArrayWrapper):
     """
     Dictionary-based wrapper of :py:class:`dcl_monai.transforms.IntersectCandidates`.
 
@@ -72,18 +94,10 @@ class IntersectCandidatesd(MapTransform):
     """
 
     def __init__(self, keys: KeysCollection, other_key: str, allow_missing_keys: bool = False) -> None:
-        super().__init__(keys, allow_missing_keys)
-        self.intersect = IntersectCandidates()
-        self.other_key = other_key
-
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        d = dict(data)
-        for key in self.key_iterator(d):
-            d[key] = self.intersect(d[key], d[self.other_key])
-        return d
+        super().__init__(keys, IntersectCandidates(), other_key, allow_missing_keys=allow_missing_keys)
 
 
-class ExpandCandidatesd(MapTransform):
+class ExpandCandidatesd(ArrayWrapper):
     """
     Dictionary-based wrapper of :py:class:`dcl_monai.transforms.ExpandCandidates`.
 
@@ -94,17 +108,10 @@ class ExpandCandidatesd(MapTransform):
     """
 
     def __init__(self, keys: KeysCollection, num_classes: int, allow_missing_keys: bool = False) -> None:
-        super().__init__(keys, allow_missing_keys)
-        self.expand = ExpandCandidates(num_classes)
-
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        d = dict(data)
-        for key in self.key_iterator(d):
-            d[key] = self.expand(d[key])
-        return d
+        super().__init__(keys, ExpandCandidates(num_classes), allow_missing_keys=allow_missing_keys)
 
 
-class RestrictToCandidatesd(MapTransform):
+class RestrictToCandidatesd(ArrayWrapper):
     """
     Dictionary-based wrapper of :py:class:`dcl_monai.transforms.RestrictToCandidates`.
 
@@ -115,18 +122,30 @@ class RestrictToCandidatesd(MapTransform):
     """
 
     def __init__(self, keys: KeysCollection, candidates_key: str = "label", allow_missing_keys: bool = False) -> None:
-        super().__init__(keys, allow_missing_keys)
-        self.restrict = RestrictToCandidates()
-        self.candidates_key = candidates_key
+        super().__init__(keys, RestrictToCandidates(), candidates_key, allow_missing_keys=allow_missing_keys)
 
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        d = dict(data)
-        for key in self.key_iterator(d):
-            d[key] = self.restrict(d[key], d[self.candidates_key])
-        return d
+
+class StandardizeIntensityd(ArrayWrapper):
+    """
+    Dictionary-based wrapper of :py:class:`dcl_monai.transforms.StandardizeIntensity`.
+
+    Args:
+        keys: keys of the images.
+        intensity: see :py:class:`dcl_monai.transforms.StandardizeIntensity`.
+        allow_missing_keys: don't raise if a key is missing.
+    """
+
+    def __init__(
+        self,
+        keys: KeysCollection,
+        intensity: Intensity | Sequence[Intensity | None] | None = None,
+        allow_missing_keys: bool = False,
+    ) -> None:
+        super().__init__(keys, StandardizeIntensity(intensity), allow_missing_keys=allow_missing_keys)
 
 
 EncodeCandidatesD = EncodeCandidatesDict = EncodeCandidatesd
 IntersectCandidatesD = IntersectCandidatesDict = IntersectCandidatesd
 ExpandCandidatesD = ExpandCandidatesDict = ExpandCandidatesd
 RestrictToCandidatesD = RestrictToCandidatesDict = RestrictToCandidatesd
+StandardizeIntensityD = StandardizeIntensityDict = StandardizeIntensityd

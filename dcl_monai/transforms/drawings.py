@@ -47,15 +47,9 @@ def read_drawings(
     annotations: Sequence[Annotation], image: torch.Tensor, num_classes: int
 ) -> tuple[Drawings, list[LabelMistake]]:
     """
-    Read the label files of an image.
+    Read the label files of an image (C, H, W[, D]): what is drawn, and everything that is wrong with the files.
 
-    Args:
-        annotations: annotations of the image.
-        image: the image, (C, H, W[, D]).
-        num_classes: number of classes m.
-
-    Returns:
-        what is drawn, and everything that is wrong with the files; if anything is, the former means nothing.
+    If anything is, the former means nothing.
     """
     agreement = Agreement(annotations, num_classes)
     spacing = _spacing(image)
@@ -103,15 +97,7 @@ def contradiction(
     counts: Mapping[tuple[Choice, ...], int],
     classes: Sequence[str],
 ) -> LabelMistake | None:
-    """
-    Say where masks overlap, or raters disagree, and nobody allowed them to.
-
-    Args:
-        image: the image's file.
-        annotations: its annotations.
-        counts: what was drawn -> number of such voxels, see :class:`Drawings`.
-        classes: class names.
-    """
+    """Say where masks overlap, or raters disagree, and nobody allowed them to, by :meth:`Drawings.counts`."""
     agreement = Agreement(annotations, len(classes))
     overlaps: Counter[tuple[str, str]] = Counter()
     conflicts: Counter[tuple[int, ...]] = Counter()

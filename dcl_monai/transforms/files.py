@@ -36,25 +36,14 @@ SHOWN_VALUES = 10
 
 
 class LabelMistake(NamedTuple):
-    """
-    A label that cannot be used.
+    """A label that cannot be used."""
 
-    Args:
-        kind: what is wrong with it, in a few words.
-        message: one line that names the file, the value and the remedy.
-    """
-
-    kind: str
-    message: str
+    kind: str  # what is wrong with it, in a few words
+    message: str  # one line that names the file, the value and the remedy
 
 
 def read_channels(item: Item) -> list[MetaTensor]:
-    """
-    Read the image of an item: its file, and those of its further channels, each (C, H, W, D) on its own grid.
-
-    Raises:
-        DataError: as :func:`read_image`.
-    """
+    """Read the image of an item: the file of each channel as (C, H, W, D) on its own grid, see :func:`read_image`."""
     pixel_size = item.get("pixel_size")
     return [read_image(path, pixel_size=pixel_size) for path in (item["image"], *item.get("further_images", ()))]
 
@@ -115,14 +104,7 @@ def file_of(tensor: torch.Tensor, default: str) -> str:
 
 
 def geometry_mistakes(name: str, label: torch.Tensor, image: torch.Tensor) -> Iterator[LabelMistake]:
-    """
-    Check that a label has one value for every voxel of its image, at the same place.
-
-    Args:
-        name: the label's file.
-        label: the label, (1, H, W[, D]).
-        image: its image, (C, H, W[, D]).
-    """
+    """Check that a label (1, H, W[, D]) has a value for every voxel of its image (C, H, W[, D]), at the same place."""
     if len(label) > 1 or label.ndim > 4:
         channels = label.numel() // int(np.prod(label.shape[1:4]))
         yield LabelMistake(
@@ -151,14 +133,9 @@ def value_mistakes(
     name: str, values: np.ndarray, counts: np.ndarray, known: Collection[int], is_mask: bool = False
 ) -> Iterator[LabelMistake]:
     """
-    Check that the values of a label are whole numbers that have a meaning.
+    Check that the values of a label, which is a mask of one structure or not, are whole numbers with a known meaning.
 
-    Args:
-        name: the label's file.
-        values: the values that the label holds, each once.
-        counts: number of voxels of each.
-        known: label values that have a meaning.
-        is_mask: whether the label is the mask of one structure.
+    ``values`` has each of them once, and ``counts`` the number of its voxels.
     """
     odd = values[~np.isfinite(values) | (values != np.rint(values))]
     if odd.size:

@@ -67,22 +67,14 @@ class LoadImagesd(LoadImaged):
         d = dict(data)
         further, pixel_size = d.pop(CHANNEL_FILES, ()), d.pop("pixel_size", None)
         for key in self.key_iterator(d):
-            path = d[key]
-            if isinstance(path, (str, Path)) and is_picture(path):
-                d[key] = read_picture(path, pixel_size=pixel_size)
-            else:
-                d = dict(super().__call__(d, reader))
-            channels = [d[key], *(self.load(name, pixel_size) for name in further)]
+            channels = (self.load(path, pixel_size, reader) for path in (d[key], *further))
             d[key] = stack_channels([as_volume(channel) for channel in channels])
             d[key].meta["original_channel_dim"] = 0  # for an EnsureChannelFirstd that follows
         return d
 
-    def load(self, path: str, pixel_size: Sequence[float] | None) -> MetaTensor:
-        """Load the file of a further channel."""
-        if is_picture(path):
-            return read_picture(path, pixel_size=pixel_size)
-        loaded = self._loader(path)
-        return loaded if isinstance(loaded, MetaTensor) else loaded[0]
+    def load(self, path: str | Path, pixel_size: Sequence[float] | None, reader: Any) -> MetaTensor:
+        """Load the file of a channel."""
+        return read_picture(path, pixel_size=pixel_size) if is_picture(path) else self._loader(path, reader)
 
 
 def is_picture(path: str | Path) -> bool:
@@ -140,12 +132,9 @@ def open_source(path: str | Path, pixel_size: Sequence[float] | None = None, lab
 
 def write_picture(indices: np.ndarray, colours: Sequence[str], path: Path) -> None:
     """
-    Write a label map as an indexed PNG: the values are the indices, and the palette shows them in colours.
+    Write a label map (W, H) of indices below 256 as an indexed PNG, in one step.
 
-    Args:
-        indices: (W, H), below 256.
-        colours: of the indices from 1 on, repeated where there are more; 0 is black.
-        path: the file, written in one step.
+    The palette shows the indices from 1 on in the colours, repeated where there are more, and 0 in black.
     """
     picture = Image.fromarray(np.ascontiguousarray(indices.T, dtype=np.uint8))
     shown = [(0, 0, 0), *(ImageColor.getrgb(colours[index % len(colours)]) for index in range(255))]
@@ -201,15 +190,7 @@ def same_grid(image: MetaTensor, other: MetaTensor) -> bool:
 
 
 def stack_channels(images: Sequence[MetaTensor]) -> MetaTensor:
-    """
-    Put images into one, as its channels; those on another grid are resampled onto the first.
-
-    Args:
-        images: (C, H, W, D) each.
-
-    Returns:
-        all their channels, with the geometry of the first image.
-    """
+    """Put images (C, H, W, D) into one, as its channels; those on another grid are resampled onto the first."""
     first = images[0]
     if len(images) == 1:
         return first

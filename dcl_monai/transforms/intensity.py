@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 import torch
-from monai.config import KeysCollection
-from monai.transforms import MapTransform, NormalizeIntensity, ScaleIntensityRange, Transform
+from monai.transforms import NormalizeIntensity, ScaleIntensityRange, Transform
 
-__all__ = [
-    "Intensity",
-    "StandardizeIntensity",
-    "StandardizeIntensityD",
-    "StandardizeIntensityDict",
-    "StandardizeIntensityd",
-]
+__all__ = ["Intensity", "StandardizeIntensity"]
 
 
 class Intensity(TypedDict):
@@ -66,32 +59,3 @@ class StandardizeIntensity(Transform):
             return result
         scaled: torch.Tensor = self.scale(image)
         return scaled
-
-
-class StandardizeIntensityd(MapTransform):
-    """
-    Dictionary-based wrapper of :py:class:`dcl_monai.transforms.StandardizeIntensity`.
-
-    Args:
-        keys: keys of the images.
-        intensity: see :py:class:`dcl_monai.transforms.StandardizeIntensity`.
-        allow_missing_keys: don't raise if a key is missing.
-    """
-
-    def __init__(
-        self,
-        keys: KeysCollection,
-        intensity: Intensity | Sequence[Intensity | None] | None = None,
-        allow_missing_keys: bool = False,
-    ) -> None:
-        super().__init__(keys, allow_missing_keys)
-        self.standardize = StandardizeIntensity(intensity)
-
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        d = dict(data)
-        for key in self.key_iterator(d):
-            d[key] = self.standardize(d[key])
-        return d
-
-
-StandardizeIntensityD = StandardizeIntensityDict = StandardizeIntensityd
