@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,10 @@ from ranking import Ranking
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
+from dcl_monai.handlers.served import now
 from dcl_monai.transforms.stored import check_annotation
 from dcl_monai.utils import DataError
+from dcl_monai.utils.errors import find_user_error
 from dcl_monai.utils.files import copy_atomic, write_atomic
 
 __all__ = ["MonaiLabel"]
@@ -113,13 +114,7 @@ class MonaiLabel:
         store = self.app.datastore()
         before = Path(store.get_label_uri(image, tag))
         if before.is_file():
-            kept = (
-                self.workspace
-                / "previous_labels"
-                / tag
-                / image
-                / datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S_%fZ")
-            )
+            kept = self.workspace / "previous_labels" / tag / image / now()
             copy_atomic(before, kept.with_name(kept.name + before.name.removeprefix(image)))
             write_atomic(kept.with_name(f"{kept.name}.json"), json.dumps(store.get_label_info(image, tag)))
 
@@ -128,7 +123,7 @@ class MonaiLabel:
         try:
             result = self.app.infer({"model": model, "image": image, **params})
         except Exception as error:
-            wrong = data_error(error)
+            wrong = find_user_error(error)
             if wrong is None:
                 readable(path, f"the image {image!r}", self.channels)
                 raise
@@ -201,10 +196,3 @@ def readable(path: Path, what: str, channels: Sequence[str]) -> None:
         wanted = f"{len(channels)} channel(s) ({', '.join(channels)})"
         remedy = "Put all channels into one file, along its fourth axis" if len(channels) > 1 else "Split the file"
         raise Refused(422, f"{what} has {found} channel(s) or frame(s), but the model takes {wanted}. {remedy}.")
-
-
-def data_error(error: BaseException | None) -> DataError | None:
-    """The error of the user's making behind what a transform raised."""
-    while error is not None and not isinstance(error, DataError):
-        error = error.__cause__ or error.__context__
-    return error

@@ -2,17 +2,15 @@
 Look at everything that a MONAI Label server needs before it starts, and make the copy of the bundle that it serves.
 
 Training on the server writes over the served model, so it is a copy. What it has learned stays when the server starts
-again; its configuration is written again each time, from the bundle. Called by ``start.sh``.
+again; its configuration is written again each time, from the bundle. Called by ``server.py``.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,25 +26,6 @@ from dcl_monai.utils.files import copy_atomic, write_atomic
 HERE = Path(__file__).resolve().parent
 APP = Path("monailabel/sample-apps/monaibundle")
 """Where MONAI Label's wheel puts its stock app, below the environment."""
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--studies", type=Path, required=True)
-    parser.add_argument("--workspace", type=Path, required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--fresh", action="store_true")
-    arguments = parser.parse_args(words)
-    try:
-        check_port(arguments.port)
-        check_studies(arguments.studies)
-        prepare(arguments.bundle.resolve(), arguments.workspace, Path(sys.prefix) / APP, arguments.fresh)
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def check_port(port: int) -> None:
@@ -161,7 +140,3 @@ def write_configs(bundle: Path, copy: Path, classes: Sequence[str]) -> None:
         write_atomic(copy / "configs" / name, json.dumps(value, indent=4))
     if (configs / "logging.conf").is_file():
         write_atomic(copy / "configs" / "logging.conf", (configs / "logging.conf").read_text(encoding="utf-8"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

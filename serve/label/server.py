@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import fcntl
 import logging
 import logging.handlers
 import os
@@ -25,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dcl_monai.networks import load_model
 from dcl_monai.utils import DataError
+from dcl_monai.utils.locks import take_lock
 
 HEADER_SECONDS = 10.0
 """Time for the headers of a request."""
@@ -71,45 +71,24 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-training", action="store_true")
     parser.add_argument("--next", type=Path)
     arguments = parser.parse_args(words)
-    workspace = arguments.workspace.resolve()
-    lock = take_lock(workspace)
-    if lock is None:
-        print(
-            f"error: {workspace}: another server uses it. Stop that one, or set another --workspace.", file=sys.stderr
-        )
-        return 1
-    shared = {name: getattr(arguments, name) for name in ("bundle", "studies", "port")} | {"workspace": workspace}
-    options = [word for name, value in shared.items() for word in (f"--{name}", str(value))]
-    failed = prepare.main([*options, "--fresh"] if arguments.fresh else options)
-    if failed:
-        return failed
-    name, studies = arguments.bundle.resolve().name, arguments.studies.resolve()
-    model = workspace / "app" / "model" / name / "models" / "model.pt"
-    settings = load_model(model)["settings"]
-    classes, channels = settings["classes"], settings.get("channels", ["image"])
+    bundle, studies, workspace = (path.resolve() for path in (arguments.bundle, arguments.studies, arguments.workspace))
     try:
+        if take_lock(workspace) is None:  # held until this process ends, however it ends
+            raise DataError(f"{workspace}: another server uses it. Stop that one, or set another --workspace.")
+        prepare.check_port(arguments.port)
+        prepare.check_studies(arguments.studies)
+        copy = prepare.prepare(bundle, workspace, Path(sys.prefix) / prepare.APP, arguments.fresh)
+        settings = load_model(copy / "models" / "model.pt")["settings"]
+        classes, channels = settings["classes"], settings.get("channels", ["image"])
         ranking = Ranking(arguments.next, classes) if arguments.next else None
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     os.chdir(workspace / "run")  # Label takes files of its working directory for images: here are none
-    os.environ["DCL_LABEL_SERVER"] = str(os.getpid())  # a training ends with it: dcl_monai.utils.end_with_parent
-    print(f"MONAI Label: http://127.0.0.1:{arguments.port} (this machine only), model {name}; stop it with Ctrl-C")
-    serve(workspace, studies, name, arguments.port, not arguments.no_training, classes, channels, ranking)
-    os.close(lock)
+    os.environ["DCL_LABEL_SERVER"] = str(os.getpid())  # a training ends with it: dcl_monai.utils.processes
+    print(f"MONAI Label: http://127.0.0.1:{arguments.port} (this machine only), model {copy.name}; stop it with Ctrl-C")
+    serve(workspace, studies, copy.name, arguments.port, not arguments.no_training, classes, channels, ranking)
     return 0
-
-
-def take_lock(workspace: Path) -> int | None:
-    """Keep other servers from a workspace until this process ends, however it ends."""
-    workspace.mkdir(parents=True, exist_ok=True)
-    lock = os.open(workspace / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
 
 
 def serve(

@@ -159,10 +159,9 @@ class TestRefusals:
         with pytest.raises(DataError, match="leads out"):
             prepare.check_studies(studies)
 
-    def test_command(self, prepare, bundle, tmp_path, capsys):
-        words = ["--bundle", bundle, "--studies", tmp_path / "nowhere", "--workspace", tmp_path / "w", "--port", "8000"]
-        assert prepare.main([*map(str, words[:-1]), "0"]) == 1
-        assert capsys.readouterr().err.startswith("error: --port 0")
+    def test_no_port(self, prepare):
+        with pytest.raises(DataError, match="--port 0: is not a port"):
+            prepare.check_port(0)
 
 
 def approve(workspace: Path) -> subprocess.CompletedProcess[str]:
