@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
-from .arguments import positive
+from .arguments import positive, say_view
 from .crossfit import add_crossfit, make_crossfit
 
 __all__ = ["add_arguments", "run"]
@@ -31,5 +30,5 @@ def run(arguments: argparse.Namespace) -> int:
     for protocol in protocols:
         print(f"protocol: {describe(protocol, crossfit.classes)}")
     print(f"all {len(findings)}: {arguments.out / 'audit.csv'}, with pictures: {arguments.out / 'audit.html'}")
-    print(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.out))}")
+    say_view(arguments.out)
     return 0

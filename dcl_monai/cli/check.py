@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from pathlib import Path
 
 from dcl_monai.check import find_problems, inspect_datalist, repair_headers
 from dcl_monai.datalist import load_datalist
 
-from .arguments import positive
+from .arguments import add_file, add_workers, say_view
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
+    add_file(parser)
     parser.add_argument("--html", type=Path, help="file of the report (default: <file>_report.html beside the file)")
     parser.add_argument(
         "--repair",
@@ -25,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="write copies of labels with a wrong header, and a datalist that uses them, to this new folder",
     )
-    parser.add_argument(
-        "--workers", type=positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
-    )
+    add_workers(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,5 +55,5 @@ def run(arguments: argparse.Namespace) -> int:
     write_report(summary, html)
     print_report(summary)
     print(f"report with pictures: {html}")
-    print(f"see the labels slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.file))}")
+    say_view(arguments.file)
     return 1 if summary.errors else 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
-from .arguments import positive
+from .arguments import positive, say_view
 from .crossfit import add_crossfit, make_crossfit
 
 __all__ = ["add_arguments", "run"]
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     complete_datalist(crossfit, arguments.out, arguments.format, arguments.ignore, arguments.number)
     print(f"completed labels: {arguments.out}\nlook first at: {arguments.out}/work_list.csv")
-    print(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.out))}")
+    say_view(arguments.out)
     if arguments.format == "nnunet":
         print(
             f"next: nnUNet_raw={arguments.out} nnUNetv2_plan_and_preprocess -d {arguments.number} "

@@ -112,8 +112,6 @@ def write(document: Mapping[str, Any], out: Path, comments: Sequence[str]) -> No
             write_atomic(out, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         else:
             write_atomic(out, as_yaml(document, comments))
-    except OSError as error:
-        raise DataError(f"{out}: cannot be written ({error.strerror}). Choose another place.") from error
     except UnicodeError as error:  # JSON may hold halves of characters
         raise DataError(f"{out}: a name in the data set is not text ({error}). Rename it.") from error
 

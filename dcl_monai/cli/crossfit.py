@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .arguments import positive
+from .arguments import add_file, positive
 from .verbs import split_overlays
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def add_crossfit(parser: argparse.ArgumentParser, fast: bool = True) -> None:
         parser: the command's.
         fast: whether the bundle's own model can be used instead.
     """
-    parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
+    add_file(parser)
     parser.add_argument("--bundle", type=Path, required=True, metavar="BUNDLE", help="folder of the bundle")
     parser.add_argument(
         "--folds", type=positive, default=3, metavar="K", help="models, each of which sees all but 1/K of the subjects"

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from dcl_monai.utils import DataError
 
+from .verbs import VERBS, add_verb
+
 __all__ = ["main"]
 
 COMMANDS = {
@@ -35,7 +37,7 @@ COMMANDS = {
     "verify": "run the model zoo's checks on a bundle",
     "view": "show images and what is drawn on them in the browser",
 }
-"""Each command is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
+"""Each but the verbs is a module of this package with ``add_arguments(parser)`` and ``run(arguments) -> exit code``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,21 +54,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=name, description="Partial labels for MONAI.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in VERBS:
+            add_verb(command, name)
+            continue
         module = import_module(f"dcl_monai.cli.{name.replace('-', '_')}")
-        command = commands.add_parser(name, help=summary, description=module.__doc__)
+        command.description = module.__doc__
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         return int(parsed.run(parsed))
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # a full disk, a folder that may not be written
+    except (DataError, OSError) as error:  # a mistake; a full disk, a folder that may not be written
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

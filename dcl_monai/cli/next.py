@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
 from dcl_monai.utils import DataError
 
-from .arguments import positive
+from .arguments import positive, say_view
 from .crossfit import add_crossfit, make_crossfit
 
 __all__ = ["add_arguments", "run"]
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         item = items[choice.case]
         print(f"{rank}. {classes[choice.structure]} in {item['image']} (expected error {choice.error:.2f})")
     print(f"all {len(choices)}: {arguments.out / 'next.csv'}, with pictures: {arguments.out / 'next.html'}")
-    print(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(arguments.out))}")
+    say_view(arguments.out)
     return 0
 
 

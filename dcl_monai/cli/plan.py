@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from pathlib import Path
 
 from dcl_monai.utils.files import write_atomic
 
-from .arguments import positive, positive_float, refuse_output
+from .arguments import add_file, add_planning, add_workers, refuse_output
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", type=Path, help="YAML or JSON file that describes the data")
-    parser.add_argument(
-        "--memory",
-        type=positive_float,
-        default=8.0,
-        metavar="GB",
-        help="memory of the device that will train (default: 8)",
-    )
-    parser.add_argument(
-        "--device",
-        choices=["cpu", "cuda"],
-        help="what will train; CUDA trains in mixed precision and needs less (default: CUDA if this machine has it)",
-    )
-    parser.add_argument(
-        "--dims", type=int, choices=[2, 3], help="2: slices, 3: volumes (default: slices if they are thick and few)"
-    )
-    parser.add_argument(
-        "--modality",
-        choices=["ct", "mr"],
-        help="ct: intensities by the data set; mr: by the image (default: ct if every image has values of air)",
-    )
+    add_file(parser)
+    add_planning(parser)
     parser.add_argument("--out", type=Path, help="overlay to write (default: <file>_plan.json beside the file)")
-    parser.add_argument(
-        "--workers", type=positive, default=os.cpu_count() or 1, help="processes that read (default: all cores)"
-    )
+    add_workers(parser)
     parser.add_argument("--force", action="store_true", help="replace the overlay and its table if they exist")
 
 

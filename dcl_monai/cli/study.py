@@ -69,14 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dcl_monai.studies.runs import make_run
     from dcl_monai.studies.tables import recipes_of
 
-    if min(arguments.seeds) < 0:
-        raise DataError(f"--seeds {min(arguments.seeds)}: a seed must not be negative.")
-    for option in ("split_seed", "fold"):
-        if (getattr(arguments, option) or 0) < 0:
-            raise DataError(f"--{option} {getattr(arguments, option)}: give 0 or more.")
-    for option in ("jobs", "threads"):
-        if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
-            raise DataError(f"--{option} {getattr(arguments, option)}: give at least 1.")
+    check_numbers(arguments)
     recipes = recipes_of(arguments.study, arguments.only)
     settings = open_study(arguments.out, asked_settings(arguments))
     # seed by seed, so that a study that is stopped early has whole tables
@@ -107,31 +100,32 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def check_numbers(arguments: argparse.Namespace) -> None:
+    """Refuse numbers that are too small."""
+    if min(arguments.seeds) < 0:
+        raise DataError(f"--seeds {min(arguments.seeds)}: a seed must not be negative.")
+    for option, least in {"split_seed": 0, "fold": 0, "jobs": 1, "threads": 1, "iterations": 1}.items():
+        given = getattr(arguments, option)
+        if given is not None and given < least:
+            raise DataError(f"--{option} {given}: give at least {least}.")
+    stage1, stage2 = arguments.epochs or (1, 0)
+    if stage1 < 1 or stage2 < 0:
+        raise DataError(f"--epochs {stage1} {stage2}: give at least 1 and 0.")
+
+
 def asked_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The shared settings that the user gave."""
     from dcl_monai.studies import BUDGETS
 
     asked: dict[str, Any] = {}
-    for name in ("bundle", "dataset_dir", "datalist", "split_seed", "fold"):
-        if getattr(arguments, name) is not None:
-            asked[name] = getattr(arguments, name)
-    if arguments.split is not None:
-        asked["split"] = tuple(arguments.split)
-    if arguments.overlay is not None:
-        asked["overlays"] = tuple(arguments.overlay)
-    if arguments.set is not None:
-        asked["settings"] = dict(map(parse_setting, arguments.set))
     if arguments.budget is not None:
         *epochs, iterations = BUDGETS[arguments.budget]
-        asked |= {"epochs": tuple(epochs), "iterations": iterations}
-    if arguments.epochs is not None:
-        if arguments.epochs[0] < 1 or arguments.epochs[1] < 0:
-            raise DataError(f"--epochs {arguments.epochs[0]} {arguments.epochs[1]}: give at least 1 and 0.")
-        asked["epochs"] = tuple(arguments.epochs)
-    if arguments.iterations is not None:
-        if arguments.iterations < 1:
-            raise DataError(f"--iterations {arguments.iterations}: give at least 1.")
-        asked["iterations"] = arguments.iterations
+        asked = {"epochs": tuple(epochs), "iterations": iterations}
+    names = ("bundle", "dataset_dir", "datalist", "split", "split_seed", "fold", "epochs", "iterations")
+    given = {name: getattr(arguments, name) for name in names} | {"overlays": arguments.overlay}
+    asked |= {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if v is not None}
+    if arguments.set is not None:
+        asked["settings"] = dict(map(parse_setting, arguments.set))
     return asked
 
 

@@ -1,4 +1,4 @@
-"""What the verbs share: a bundle, and options that are ids of its configuration."""
+"""What people do with a bundle: train, evaluate, predict, export. Further options are ids of its configuration."""
 
 from __future__ import annotations
 
@@ -7,45 +7,47 @@ from collections.abc import Sequence
 
 from dcl_monai.utils import DataError
 
-__all__ = ["add_bundle", "run_verb", "split_overlays", "take_option"]
+__all__ = ["VERBS", "add_verb", "split_overlays"]
+
+VERBS = {
+    "evaluate": "Test the model of a bundle.",
+    "export": "Write the model of a bundle for other programs, models/model.ts.",
+    "predict": "Segment a folder of NIfTI files with the model of a bundle.",
+    "train": "Train a bundle: both stages, then the test.",
+}
+FORMATS = ("ts", "onnx", "pt2")
 
 
-def add_bundle(parser: argparse.ArgumentParser, *folders: tuple[str, str], words: str = "") -> None:
-    """
-    Add the bundle, other folders, and the options that are passed on.
-
-    Args:
-        parser: the command's.
-        *folders: name and meaning of other positional arguments.
-        words: help on options of the command itself.
-    """
+def add_verb(parser: argparse.ArgumentParser, verb: str) -> None:
+    """Add the arguments of a verb: a bundle, and the options that are passed on."""
+    parser.description = f"{VERBS[verb]} Further options are ids of its configuration."
     parser.add_argument("bundle", metavar="BUNDLE", help="folder of the bundle")
-    for name, meaning in folders:
-        parser.add_argument(name, help=meaning)
-    parser.add_argument(
-        "words",
-        nargs=argparse.REMAINDER,
-        metavar="--id VALUE",
-        help="ids of the configuration (--batch_size 4), and --overlay FILE for a config file that is merged over it"
-        + (f"; {words}" if words else ""),
-    )
+    words = "ids of the configuration (--batch_size 4), and --overlay FILE for a config file that is merged over it"
+    if verb == "predict":
+        parser.add_argument("IN", help="folder of the images")
+        parser.add_argument("OUT", help="folder of the segmentations")
+    if verb == "export":
+        words += "; --format ts (TorchScript, the default), onnx or pt2 (torch.export)"
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="--id VALUE", help=words)
+    parser.set_defaults(run=run)
 
 
-def run_verb(verb: str, arguments: argparse.Namespace, words: Sequence[str] = (), form: str = "ts") -> int:
-    """
-    Run the command behind a verb.
-
-    Args:
-        verb: its name.
-        arguments: what was parsed.
-        words: options that it adds.
-        form: of an export.
-    """
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command of ``monai.bundle`` behind a verb, and return its exit code."""
     # MONAI takes a while to import, and other commands do without
     from dcl_monai.bundle.commands import command_of, run_command
 
-    overlays, given = split_overlays(arguments.words)
-    return run_command(command_of(verb, arguments.bundle, [*words, *given], overlays, form))
+    overlays, words = split_overlays(arguments.words)
+    form = "ts"
+    if arguments.command == "predict":
+        words = ["--dataset_dir", arguments.IN, "--output_dir", arguments.OUT, *words]
+    if arguments.command == "export":
+        remedy = f"give one of {', '.join(FORMATS)}"
+        forms, words = take_option(words, "--format", remedy)
+        form = forms[-1] if forms else form
+        if form not in FORMATS:
+            raise DataError(f"--format {form}: {remedy}.")
+    return run_command(command_of(arguments.command, arguments.bundle, words, overlays, form))
 
 
 def split_overlays(words: Sequence[str]) -> tuple[list[str], list[str]]:
