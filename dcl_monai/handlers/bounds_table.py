@@ -3,86 +3,69 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import ignite.distributed as idist
-import numpy as np
-from ignite.engine import Events
+import torch
 from monai.engines import Evaluator
 
 from dcl_monai.metrics import measure_structures, structure_bounds
-from dcl_monai.utils.distributed import gather
-from dcl_monai.utils.tables import write_table
 
-from .case_tables import measured, voxel_size
+from .case_tables import CaseTable, voxel_size
 from .dice_table import NOTED
 
 __all__ = ["BoundsTable"]
 
 logger = logging.getLogger(__name__)
-COLUMNS = (
-    *("structure", "confidence", "dice", "dice_bound", "volume_ml", "volume_low_ml", "volume_high_ml"),
-    *("drawn_ml", "dice_holds", "volume_holds", "unlike"),
-)
 
 
-class BoundsTable:
+@dataclass(eq=False)
+class BoundsTable(CaseTable):
     """
     Compare Dice and volume of every test volume with their bounds, in a CSV file, and log how often they hold.
 
+    Attach it to an evaluator whose outputs hold class probabilities ``probabilities``, too.
+
     Args:
         classes: names of all classes, background first.
-        bounds: of :func:`~dcl_monai.metrics.calibrate_bounds`; ``None``: the model has none, and nothing is done.
         path: the CSV file.
+        bounds: of :func:`~dcl_monai.metrics.calibrate_bounds`; ``None``: the model has none, and nothing is done.
     """
 
-    def __init__(self, classes: Sequence[str], bounds: Mapping[str, Any] | None, path: str) -> None:
-        self.classes = list(classes)
-        self.bounds = bounds
-        self.path = Path(path)
-        self.rows: list[list[Any]] = []
+    bounds: Mapping[str, Any] | None
+    columns = (
+        *("structure", "confidence", "dice", "dice_bound", "volume_ml", "volume_low_ml", "volume_high_ml"),
+        *("drawn_ml", "dice_holds", "volume_holds", "unlike"),
+    )
 
     def attach(self, engine: Evaluator) -> None:
-        """
-        Args:
-            engine: the evaluator, with outputs that hold class probabilities ``probabilities``, one-hot ``pred`` and
-                candidate sets ``label``.
-        """
         if self.bounds:
-            engine.add_event_handler(Events.STARTED, lambda _: self.rows.clear())
-            engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
-            engine.add_event_handler(Events.COMPLETED, self)
+            super().attach(engine)
 
-    def add(self, engine: Evaluator) -> None:
-        """Measure the volumes of an iteration."""
-        for item, output in measured(engine):
-            voxel = float(np.prod(voxel_size(output["pred"]))) / 1000
-            labels = output["pred"].argmax(0).to(output["probabilities"].device)
-            found = measure_structures(output["probabilities"], labels, output["label"], voxel, item["subject"])
-            for j, case in found.items():
-                bound = structure_bounds(self.bounds or {}, self.classes[j], case.confidence, case.predicted_ml)
-                if bound is None:
-                    continue
+    def measure(self, output: Mapping[str, torch.Tensor]) -> Iterator[list[Any]]:
+        """Every structure that is drawn and has a bound."""
+        voxel = math.prod(voxel_size(output["pred"])) / 1000
+        labels = output["pred"].argmax(0).to(output["probabilities"].device)
+        found = measure_structures(output["probabilities"], labels, output["label"], voxel, subject=None)
+        for j, case in found.items():
+            bound = structure_bounds(self.bounds or {}, self.classes[j], case.confidence, case.predicted_ml)
+            if bound is not None:
                 low, high = bound["volume_ml"]
-                holds = (case.dice >= bound["dice"], low <= case.true_ml <= high)
                 numbers = (case.confidence, case.dice, bound["dice"], case.predicted_ml, low, high, case.true_ml)
-                noted = [str(item.get(key, "")) for key in NOTED]
-                cells = [*(f"{number:.4f}" for number in numbers), *map(int, holds), "; ".join(bound["unlike"])]
-                self.rows.append([*noted, self.classes[j], *cells])
+                holds = int(case.dice >= bound["dice"]), int(low <= case.true_ml <= high)
+                yield [self.classes[j], *(f"{number:.4f}" for number in numbers), *holds, "; ".join(bound["unlike"])]
 
-    def __call__(self, engine: Evaluator) -> None:
-        rows = gather(self.rows)
-        if idist.get_rank() > 0 or self.bounds is None:
-            return
-        write_table(self.path, [[*NOTED, *COLUMNS], *rows])
-        dice, volume = COLUMNS.index("dice_holds") + len(NOTED), COLUMNS.index("volume_holds") + len(NOTED)
+    def log(self) -> None:
+        """How often the bounds of every structure hold."""
+        assert self.bounds is not None
         for name in self.classes[1:]:
-            chosen = [row for row in rows if row[len(NOTED)] == name]
-            if chosen:
-                held = (sum(row[dice] for row in chosen), sum(row[volume] for row in chosen))
+            rows = [dict(zip(self.columns, line[len(NOTED) :], strict=True)) for line in self.lines]
+            held = [(row["dice_holds"], row["volume_holds"]) for row in rows if row["structure"] == name]
+            if held:
+                dice, volume = map(sum, zip(*held, strict=True))
                 logger.info(
-                    f"{name}: of {len(chosen)} volumes, the bound of Dice holds in {held[0]} and the interval of "
-                    f"volume in {held[1]}; {self.bounds['level']:.0%} were promised."
+                    f"{name}: of {len(held)} volumes, the bound of Dice holds in {dice} and the interval of volume in "
+                    f"{volume}; {self.bounds['level']:.0%} were promised."
                 )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 import ignite.distributed as idist
 import nibabel as nib
@@ -25,6 +28,7 @@ from dcl_monai.utils.distributed import gather
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.utils.tables import write_table
 
+from .at_event import AtEvent
 from .dice_table import NOTED
 
 __all__ = ["CaseDetails", "ConfusionTable", "SavePredictions", "SurfaceTable"]
@@ -32,6 +36,7 @@ __all__ = ["CaseDetails", "ConfusionTable", "SavePredictions", "SurfaceTable"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class CaseTable(ABC):
     """
     A CSV file with some lines for every volume of an evaluation.
@@ -44,12 +49,10 @@ class CaseTable(ABC):
         path: the CSV file.
     """
 
-    columns: Sequence[str]
-
-    def __init__(self, classes: Sequence[str], path: str) -> None:
-        self.classes = list(classes)
-        self.path = Path(path)
-        self.lines: list[list[str]] = []
+    classes: Sequence[str]
+    path: str
+    lines: list[list[Any]] = field(default_factory=list, init=False)
+    columns: ClassVar[Sequence[str]]
 
     def attach(self, engine: Evaluator) -> None:
         """
@@ -65,16 +68,20 @@ class CaseTable(ABC):
         """Measure the volumes of an iteration."""
         for item, output in measured(engine):
             noted = [str(item.get(key, "")) for key in NOTED]
-            self.lines += [[*noted, *cells] for cells in self.measure(output["pred"], output["label"])]
+            self.lines += [[*noted, *cells] for cells in self.measure(output)]
 
     @abstractmethod
-    def measure(self, pred: torch.Tensor, candidates: torch.Tensor) -> list[list[str]]:
+    def measure(self, output: Mapping[str, torch.Tensor]) -> Iterable[Sequence[Any]]:
         """Cells of every line of a volume."""
 
+    def log(self) -> None:  # noqa: B027  # most say nothing
+        """Say on rank 0 what the table shows."""
+
     def __call__(self, engine: Evaluator) -> None:
-        lines = gather(self.lines)
+        self.lines = gather(self.lines)
         if idist.get_rank() == 0:
-            write_table(self.path, [[*NOTED, *self.columns], *lines])
+            write_table(self.path, [[*NOTED, *self.columns], *self.lines])
+            self.log()
 
 
 class SurfaceTable(CaseTable):
@@ -91,17 +98,17 @@ class SurfaceTable(CaseTable):
 
     columns = ("structure", "hd95", "assd")
 
-    def measure(self, pred: torch.Tensor, candidates: torch.Tensor) -> list[list[str]]:
+    def measure(self, output: Mapping[str, torch.Tensor]) -> list[list[str]]:
         """Distances of every structure that the volume shows."""
-        distances = compute_surface_distances(pred, candidates, voxel_size(pred))
+        distances = compute_surface_distances(output["pred"], output["label"], voxel_size(output["pred"]))
         return [
             [name, f"{hd95:.4f}", f"{assd:.4f}"]
             for name, (hd95, assd) in zip(self.classes[1:], distances.tolist(), strict=True)
             if not np.isnan(hd95)
         ]
 
-    def __call__(self, engine: Evaluator) -> None:
-        super().__call__(engine)
+    def log(self) -> None:
+        """Mean of the distances, and how many there are none of."""
         missed = sum(line[-1] == "inf" for line in self.lines)
         finite = [float(line[-2]) for line in self.lines if line[-1] != "inf"]
         if finite:
@@ -121,14 +128,14 @@ class ConfusionTable(CaseTable):
 
     columns = ("truth", "predicted", "ml")
 
-    def measure(self, pred: torch.Tensor, candidates: torch.Tensor) -> list[list[str]]:
+    def measure(self, output: Mapping[str, torch.Tensor]) -> list[list[str]]:
         """Volumes of all pairs of classes."""
-        number = len(self.classes)
-        sole = known_positive(candidates, dim=0)
+        number, pred = len(self.classes), output["pred"]
+        sole = known_positive(output["label"], dim=0)
         known = sole.any(0)
         pairs = sole.int().argmax(0)[known] * number + torch.as_tensor(pred).argmax(0).to(sole.device)[known]
         counts = torch.bincount(pairs.flatten(), minlength=number**2).reshape(number, number).tolist()
-        voxel_ml = float(np.prod(voxel_size(pred))) / 1000
+        voxel_ml = math.prod(voxel_size(pred)) / 1000
         return [
             [truth, predicted, f"{counts[i][j] * voxel_ml:.4f}"]
             for i, truth in enumerate(self.classes)
@@ -136,38 +143,36 @@ class ConfusionTable(CaseTable):
         ]
 
 
-class SavePredictions:
+@dataclass(eq=False)
+class SavePredictions(AtEvent):
     """
     Write every prediction as a NIfTI label map: value j is class j.
 
     :py:class:`monai.transforms.SaveImage` names a file by its image, which two data sets may share, and writes it in
     place: a killed study would find half a file and take it for whole.
 
+    Attach it to an evaluator with decollated batches that hold ``subject``, ``dataset`` and ``case``, and outputs that
+    hold ``pred``, one channel per class.
+
     Args:
         folder: folder of the files, see :func:`dcl_monai.datalist.prediction_name`.
     """
 
-    def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
-
-    def attach(self, engine: Evaluator) -> None:
-        """
-        Args:
-            engine: the evaluator, with decollated batches that hold ``subject``, ``dataset`` and ``case``, and outputs
-                that hold ``pred``, one channel per class.
-        """
-        engine.add_event_handler(Events.ITERATION_COMPLETED, self)
+    folder: str
+    event = Events.ITERATION_COMPLETED
 
     def __call__(self, engine: Evaluator) -> None:
         for item, output in measured(engine):
             pred = output["pred"]
             labels = torch.as_tensor(pred).argmax(0).to(torch.uint8).cpu().numpy()
             affine = pred.affine.cpu().numpy() if isinstance(pred, MetaTensor) else np.eye(4)
-            image = nib.Nifti1Image(labels, affine)
-            path = self.folder / prediction_name(item)
-            replace_atomic(path, partial(write_nifti, image))
+            # compressed by us: nibabel would write the time into the file
+            content = gzip.compress(nib.Nifti1Image(labels, affine).to_bytes(), compresslevel=6, mtime=0)
+            path = Path(self.folder) / prediction_name(item)
+            replace_atomic(path, partial(Path.write_bytes, data=content))
 
 
+@dataclass(eq=False)
 class CaseDetails:
     """
     All that a study wants to know of every test volume: ``test_surface.csv``, ``test_confusion.csv``, ``predictions/``.
@@ -178,31 +183,25 @@ class CaseDetails:
         enabled: whether anything is written.
     """
 
-    def __init__(self, classes: Sequence[str], output_dir: str, enabled: bool | str = True) -> None:
-        self.classes = list(classes)
-        self.output_dir = Path(output_dir)
-        self.enabled = as_bool(enabled)
+    classes: Sequence[str]
+    output_dir: str
+    enabled: bool | str = True
 
     def attach(self, engine: Evaluator) -> None:
         """
         Args:
             engine: the evaluator, see :class:`CaseTable` and :class:`SavePredictions`.
         """
-        if self.enabled:
-            SurfaceTable(self.classes, str(self.output_dir / "test_surface.csv")).attach(engine)
-            ConfusionTable(self.classes, str(self.output_dir / "test_confusion.csv")).attach(engine)
-            SavePredictions(str(self.output_dir / "predictions")).attach(engine)
+        if as_bool(self.enabled):
+            SurfaceTable(self.classes, f"{self.output_dir}/test_surface.csv").attach(engine)
+            ConfusionTable(self.classes, f"{self.output_dir}/test_confusion.csv").attach(engine)
+            SavePredictions(f"{self.output_dir}/predictions").attach(engine)
 
 
 def measured(engine: Evaluator) -> list[tuple[Item, dict[str, torch.Tensor]]]:
     """Item, loaded, and output of every volume, but for bare images of :func:`dcl_monai.utils.distributed.shard`."""
     pairs = zip(engine.state.batch, engine.state.output, strict=True)
     return [(item, output) for item, output in pairs if "subject" in item]
-
-
-def write_nifti(image: nib.Nifti1Image, path: Path) -> None:
-    """Write a compressed NIfTI file under any name."""
-    path.write_bytes(gzip.compress(image.to_bytes(), compresslevel=6, mtime=0))
 
 
 def voxel_size(image: torch.Tensor) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from monai.transforms import KeepLargestConnectedComponent
 
 from dcl_monai.utils.distributed import on_first_rank
 
+from .at_event import AtEvent
 from .training import SaveNetwork
 
 __all__ = ["SingleParts", "largest_parts"]
@@ -32,31 +34,26 @@ def largest_parts(output: Any) -> tuple[list[torch.Tensor], Any]:
     return [torch.as_tensor(keep(prediction.clone())) for prediction in predictions], labels  # it works in place
 
 
-class SingleParts:
+@dataclass(eq=False)
+class SingleParts(AtEvent):
     """
     Decide by validation patients for which structures the largest connected part alone is kept, as nnU-Net does, and
     write the decision into the model file, whose inference keeps to it.
 
     A structure that truly has several parts (both kidneys as one class) loses Dice by it, and is left as it is.
 
+    Attach it to an evaluator of validation patients, run after training with the best weights, that has two
+    :class:`~dcl_monai.handlers.PartialMeanDice`: ``val_dice``, and ``single_dice`` with :func:`largest_parts`.
+
     Args:
         classes: names of all classes, background first.
         save: writes the model file.
     """
 
-    def __init__(self, classes: Sequence[str], save: SaveNetwork) -> None:
-        self.classes = list(classes)
-        self.save = save
-        self.names: list[str] = []
-
-    def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: an evaluator of validation patients, run after training with the best weights. It has two
-                :class:`~dcl_monai.handlers.PartialMeanDice`: ``val_dice``, and ``single_dice`` with
-                :func:`largest_parts`.
-        """
-        engine.add_event_handler(Events.COMPLETED, self)
+    classes: Sequence[str]
+    save: SaveNetwork
+    names: list[str] = field(default_factory=list, init=False)
+    event = Events.COMPLETED
 
     def gains(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What every structure that some patient shows gains by its largest part alone."""

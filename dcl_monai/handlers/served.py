@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from dcl_monai.networks import load_model, save_model
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import copy_atomic, write_atomic
 
+from .at_event import AtEvent
 from .breakdown import non_finite
-from .training import NetworkHandler
 
 __all__ = ["FreezeStatistics", "UpdateServedModel", "approve"]
 
@@ -32,7 +33,8 @@ CANDIDATES = "candidates"
 """Folder of models that wait for a person, beside the served one."""
 
 
-class FreezeStatistics(NetworkHandler):
+@dataclass(eq=False)
+class FreezeStatistics(AtEvent):
     """
     Normalise by the running statistics that batch norm has, and leave them as they are, while the weights are trained.
 
@@ -43,6 +45,7 @@ class FreezeStatistics(NetworkHandler):
         network: PrimNet.
     """
 
+    network: nn.Module
     event = Events.STARTED
 
     def __call__(self, engine: Trainer) -> None:
@@ -54,6 +57,7 @@ class FreezeStatistics(NetworkHandler):
                 module.register_forward_pre_hook(freeze)
 
 
+@dataclass(eq=False)
 class UpdateServedModel:
     """
     Put the trained network in the place of the model that is served, once training is complete and if it is not worse.
@@ -74,20 +78,15 @@ class UpdateServedModel:
         rehearsal: images of the model's own bank.
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        path: str | Path,
-        settings: Mapping[str, Any],
-        validator: Evaluator | None = None,
-        rehearsal: BankDataset | None = None,
-    ) -> None:
-        self.network = network
-        self.path = Path(path)
-        self.settings = dict(settings)
-        self.validator = validator
-        self.rehearsal = rehearsal
-        self.before: dict[str, float] = {}
+    network: nn.Module
+    path: Path
+    settings: Mapping[str, Any]
+    validator: Evaluator | None = None
+    rehearsal: BankDataset | None = None
+    before: dict[str, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.path = Path(self.path)
 
     def attach(self, engine: Trainer) -> None:
         engine.add_event_handler(Events.STARTED, self.start)

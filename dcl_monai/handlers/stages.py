@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from dcl_monai.engines import DCLTrainer
 from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import on_first_rank
 
+from .at_event import AtEvent
 from .breakdown import non_finite
 
 __all__ = ["BestModel", "DCLEvents", "DualWeightAverage", "DualWeightSync", "StageSwitch"]
@@ -29,6 +31,7 @@ class DCLEvents(EventEnum):
     """Fired on an evaluator by :class:`BestModel`, when a validation was the best so far."""
 
 
+@dataclass(eq=False)
 class BestModel:
     """
     Keep the weights of the best validation so far, and fire :attr:`DCLEvents.NEW_BEST` on the evaluator.
@@ -40,12 +43,11 @@ class BestModel:
         key_metric: name of the evaluator's metric; larger is better.
     """
 
-    def __init__(self, network: nn.Module, key_metric: str = "val_dice") -> None:
-        self.network = network
-        self.key_metric = key_metric
-        self.score = -1.0
-        self.epoch = 0
-        self.weights: dict[str, torch.Tensor] = {}
+    network: nn.Module
+    key_metric: str = "val_dice"
+    score: float = field(default=-1.0, init=False)
+    epoch: int = field(default=0, init=False)
+    weights: dict[str, torch.Tensor] = field(default_factory=dict, init=False)
 
     def attach(self, engine: Engine) -> None:
         engine.register_events(*DCLEvents)
@@ -86,7 +88,8 @@ class BestModel:
         self.score, self.epoch, self.weights = state["score"], state["epoch"], state["weights"]
 
 
-class StageSwitch:
+@dataclass(eq=False)
+class StageSwitch(AtEvent):
     """
     Begin stage 2: both networks start from stage 1's best, the optimizer forgets stage 1, and the dual loop is on.
 
@@ -97,12 +100,9 @@ class StageSwitch:
         stage1_epochs: epochs of stage 1.
     """
 
-    def __init__(self, best: BestModel, stage1_epochs: int) -> None:
-        self.best = best
-        self.stage1_epochs = stage1_epochs
-
-    def attach(self, engine: DCLTrainer) -> None:
-        engine.add_event_handler(Events.EPOCH_STARTED, self)
+    best: BestModel
+    stage1_epochs: int
+    event = Events.EPOCH_STARTED
 
     def __call__(self, engine: DCLTrainer) -> None:
         engine.dual = engine.state.epoch > self.stage1_epochs and engine.dual_network is not None
@@ -112,32 +112,29 @@ class StageSwitch:
             logger.info("stage 2: the dual loop is on, both networks start from stage 1's best.")
 
 
-class DualWeightSync:
+@dataclass(eq=False)
+class DualWeightSync(AtEvent):
     """
     Copy PrimNet, buffers included, into DualNet at every new best validation.
+
+    Attach it to the evaluator, after a :class:`BestModel`.
 
     Args:
         network: PrimNet.
         dual_network: DualNet; with ``None`` there is nothing to do.
     """
 
-    def __init__(self, network: nn.Module, dual_network: nn.Module | None) -> None:
-        self.network = network
-        self.dual_network = dual_network
-
-    def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: the evaluator; a :class:`BestModel` must be attached to it before.
-        """
-        engine.add_event_handler(DCLEvents.NEW_BEST, self)
+    network: nn.Module
+    dual_network: nn.Module | None
+    event = DCLEvents.NEW_BEST
 
     def __call__(self, engine: Engine) -> None:
         if self.dual_network is not None:
             self.dual_network.load_state_dict(unwrapped(self.network).state_dict())
 
 
-class DualWeightAverage:
+@dataclass(eq=False)
+class DualWeightAverage(AtEvent):
     """
     Let DualNet follow PrimNet as a slow average of it in stage 2 (a mean teacher), instead of being its best state.
 
@@ -155,15 +152,14 @@ class DualWeightAverage:
         ValueError: when the decay is not within 0 and 1.
     """
 
-    def __init__(self, network: nn.Module, dual_network: nn.Module | None, decay: float = 0.99) -> None:
-        if not 0.0 <= decay <= 1.0:
-            raise ValueError(f"the decay of DualNet must be between 0 and 1, got {decay}.")
-        self.network = network
-        self.dual_network = dual_network
-        self.decay = decay
+    network: nn.Module
+    dual_network: nn.Module | None
+    decay: float = 0.99
+    event = Events.ITERATION_COMPLETED
 
-    def attach(self, engine: DCLTrainer) -> None:
-        engine.add_event_handler(Events.ITERATION_COMPLETED, self)
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.decay <= 1.0:
+            raise ValueError(f"the decay of DualNet must be between 0 and 1, got {self.decay}.")
 
     @torch.no_grad()
     def __call__(self, engine: DCLTrainer) -> None:

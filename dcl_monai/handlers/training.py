@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import ignite.distributed as idist
 import numpy as np
@@ -23,6 +23,7 @@ from dcl_monai.networks import DCLNet, save_model
 from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import PATIENCE, average, set_rank_timeout
 
+from .at_event import AtEvent
 from .stages import DCLEvents
 
 __all__ = [
@@ -30,14 +31,14 @@ __all__ = [
     "ClipGradients",
     "EpochSeed",
     "LossProgress",
-    "NetworkHandler",
     "RankTimeout",
     "SaveNetwork",
     "StageValidation",
 ]
 
 
-class EpochSeed:
+@dataclass(eq=False)
+class EpochSeed(AtEvent):
     """
     Seed every random generator again at the start of each epoch from ``(seed, epoch, rank)``.
 
@@ -48,12 +49,9 @@ class EpochSeed:
         dataset: training set, whose draws follow the epoch.
     """
 
-    def __init__(self, seed: int, dataset: ConditionalDataset) -> None:
-        self.seed = seed
-        self.dataset = dataset
-
-    def attach(self, engine: Trainer) -> None:
-        engine.add_event_handler(Events.EPOCH_STARTED, self)
+    seed: int
+    dataset: ConditionalDataset
+    event = Events.EPOCH_STARTED
 
     def __call__(self, engine: Trainer) -> None:
         rank = idist.get_rank()
@@ -62,7 +60,8 @@ class EpochSeed:
         self.dataset.set_epoch(engine.state.epoch)
 
 
-class LossProgress:
+@dataclass(eq=False)
+class LossProgress(AtEvent):
     """
     Tell the scheduled parts of a loss how far training has come.
 
@@ -72,13 +71,10 @@ class LossProgress:
         start: epochs before.
     """
 
-    def __init__(self, loss: nn.Module | None, epochs: int, start: int = 0) -> None:
-        self.loss = loss
-        self.epochs = epochs
-        self.start = start
-
-    def attach(self, engine: Trainer) -> None:
-        engine.add_event_handler(Events.ITERATION_STARTED, self)
+    loss: nn.Module | None
+    epochs: int
+    start: int = 0
+    event = Events.ITERATION_STARTED
 
     def __call__(self, engine: Trainer) -> None:
         if self.loss is not None:
@@ -86,24 +82,8 @@ class LossProgress:
             set_progress(self.loss, min(max(past / self.epochs, 0.0), 1.0) if self.epochs else 1.0)
 
 
-class NetworkHandler:
-    """
-    Base of handlers that do something with a network at one event of the trainer.
-
-    Args:
-        network: PrimNet.
-    """
-
-    event: Events
-
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
-
-    def attach(self, engine: Trainer) -> None:
-        engine.add_event_handler(self.event, cast(Callable[..., object], self))
-
-
-class AverageBuffers(NetworkHandler):
+@dataclass(eq=False)
+class AverageBuffers(AtEvent):
     """
     Average the running statistics of batch norm over the ranks, after every epoch.
 
@@ -114,6 +94,7 @@ class AverageBuffers(NetworkHandler):
         network: PrimNet.
     """
 
+    network: nn.Module
     event = Events.EPOCH_COMPLETED
 
     def __call__(self, engine: Trainer) -> None:
@@ -200,9 +181,12 @@ class StageValidation(ValidationHandler):
         return epoch % self.interval == 0 or epoch in (self.stage1_epochs, engine.state.max_epochs)
 
 
-class SaveNetwork:
+@dataclass(eq=False)
+class SaveNetwork(AtEvent):
     """
     Write a network's weights at every new best validation, in one step.
+
+    Attach it to the evaluator, after a :class:`~dcl_monai.handlers.BestModel`.
 
     Args:
         network: the network with its conditional bank; the heads of deep supervision stay behind.
@@ -210,17 +194,10 @@ class SaveNetwork:
         settings: what inference needs to know, written with the weights; see :func:`dcl_monai.networks.load_model`.
     """
 
-    def __init__(self, network: DCLNet, path: str, settings: Mapping[str, Any] | None = None) -> None:
-        self.network = network
-        self.path = path
-        self.settings = dict(settings or {})
-
-    def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: the evaluator; a :class:`~dcl_monai.handlers.BestModel` must be attached to it before.
-        """
-        engine.add_event_handler(DCLEvents.NEW_BEST, self)
+    network: DCLNet
+    path: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    event = DCLEvents.NEW_BEST
 
     def __call__(self, engine: Engine) -> None:
         if idist.get_rank() == 0:

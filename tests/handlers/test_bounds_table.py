@@ -26,7 +26,7 @@ def outputs(probability: float) -> list[dict[str, torch.Tensor]]:
 @pytest.mark.parametrize(("probability", "holds"), [(0.7, "1"), (1.0, "0")])
 def test_table(tmp_path, probability, holds):
     engine = Engine(lambda _, batch: outputs(probability))
-    BoundsTable(["background", "LV"], BOUNDS, str(tmp_path / "bounds.csv")).attach(engine)
+    BoundsTable(["background", "LV"], str(tmp_path / "bounds.csv"), BOUNDS).attach(engine)
     engine.run([[{"subject": "a", "case": "x"}]])
     with (tmp_path / "bounds.csv").open() as file:
         (row,) = csv.DictReader(file)
@@ -40,6 +40,6 @@ def test_table(tmp_path, probability, holds):
 
 def test_a_model_without_bounds_has_no_table(tmp_path):
     engine = Engine(lambda _, batch: outputs(1.0))
-    BoundsTable(["background", "LV"], None, str(tmp_path / "bounds.csv")).attach(engine)
+    BoundsTable(["background", "LV"], str(tmp_path / "bounds.csv"), None).attach(engine)
     engine.run([[{"subject": "a"}]])
     assert not (tmp_path / "bounds.csv").exists()
