@@ -20,7 +20,7 @@ from dcl_monai.inferers.report import RunReport, stamp
 from dcl_monai.inferers.sheet import Case, draw_contact_sheets
 from dcl_monai.metrics import expected_dice
 from dcl_monai.utils import DataError
-from dcl_monai.utils.errors import reason, remedy
+from dcl_monai.utils.errors import first_line, remedy
 from dcl_monai.utils.images import voxel_ml
 from dcl_monai.utils.locks import take_lock
 from dcl_monai.visualize.viewer import Case as ViewCase
@@ -102,7 +102,7 @@ def complete_datalist(
     try:
         lock = take_lock(out)
     except OSError as error:
-        raise DataError(f"{out}: cannot be written ({reason(error)}). {remedy(error)}") from error
+        raise DataError(f"{out}: cannot be written ({first_line(error)}). {remedy(error)}") from error
     if lock is None:
         raise DataError(f"{out}: another run is writing to it. Wait for its end, or set another --out.")
     try:

@@ -17,9 +17,9 @@ from dcl_monai.data.cache import item_files
 from dcl_monai.datalist import Datalist, Item, datalist_hash, fold_subjects, load_datalist, write_datalist
 from dcl_monai.datalist.items import annotations_of
 from dcl_monai.datalist.splits import SPLITS
-from dcl_monai.inferers.report import file_hash, stamp
+from dcl_monai.inferers.report import stamp
 from dcl_monai.utils import DataError
-from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.files import file_hash, write_atomic
 
 from .predict import Prediction, Predictor, load_candidates
 

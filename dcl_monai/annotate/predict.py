@@ -16,11 +16,11 @@ from nibabel.affines import voxel_sizes
 from dcl_monai.candidates import candidate_sets, expand, known_positive
 from dcl_monai.datalist import Item
 from dcl_monai.inferers import predict_sets
-from dcl_monai.inferers.report import file_hash
 from dcl_monai.networks import load_model, load_weights
 from dcl_monai.transforms import LoadCandidatesd, LoadImagesd
 from dcl_monai.transforms.drawings import slice_axis
 from dcl_monai.utils import DataError
+from dcl_monai.utils.files import file_hash
 
 __all__ = ["Prediction", "Predictor"]
 

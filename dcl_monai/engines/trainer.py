@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import torch
 from monai.engines import SupervisedTrainer
-from monai.inferers import Inferer
 from monai.utils import CommonKeys as Keys
 from torch import nn
 from torch.optim import Optimizer
@@ -85,11 +84,6 @@ class DCLTrainer(SupervisedTrainer):
             predicts for the target is taught where nobody drew; if the batch has a ``plain_image``, for that, moved by
             its ``plain_grid`` (see :class:`~dcl_monai.data.ConditionalDataset`): a teacher sees the easier image. Not
             part of the paper.
-        epoch_length: iterations per epoch, default ``len(train_data_loader)``.
-        inferer: how the network is applied.
-        train_handlers: handlers to attach.
-        amp: mixed precision on CUDA.
-        accumulation_steps: batches per optimizer step.
         **kwargs: further arguments of :py:class:`monai.engines.SupervisedTrainer`.
     """
 
@@ -104,16 +98,11 @@ class DCLTrainer(SupervisedTrainer):
         dual_network: nn.Module | None = None,
         dual_weight: float = 0.2,
         fill_loss: FillLoss | None = None,
-        epoch_length: int | None = None,
-        inferer: Inferer | None = None,
-        train_handlers: Sequence[Any] | None = None,
-        amp: bool = False,
-        accumulation_steps: int = 1,
         **kwargs: Any,
     ) -> None:
         if not 0.0 <= dual_weight <= 1.0:
             raise ValueError(f"the weight of the dual loss must be between 0 and 1, got {dual_weight}.")
-        if epoch_length is None and len(train_data_loader) == 0:
+        if kwargs.get("epoch_length") is None and len(train_data_loader) == 0:
             raise DataError(
                 f"{len(train_data_loader.sampler)} training image(s) or slices of them per epoch make no batch of "  # type: ignore[arg-type]
                 f"{train_data_loader.batch_size}. Set a smaller --batch_size."
@@ -133,12 +122,7 @@ class DCLTrainer(SupervisedTrainer):
             network=network,
             optimizer=optimizer,
             loss_function=self.objective,
-            epoch_length=epoch_length,
             prepare_batch=self.prepare,
-            inferer=inferer,
-            train_handlers=train_handlers,
-            amp=amp,
-            accumulation_steps=accumulation_steps,
             decollate=False,
             **kwargs,
         )

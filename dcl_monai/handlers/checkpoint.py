@@ -17,7 +17,7 @@ from dcl_monai.datalist import Datalist, datalist_hash
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.distributed import on_first_rank
-from dcl_monai.utils.files import file_digest, load_checked, save_atomic
+from dcl_monai.utils.files import file_hash, load_checked, save_atomic
 
 __all__ = ["RunCheckpoint"]
 
@@ -125,7 +125,7 @@ class RunCheckpoint:
         """All files of a datalist, and the first digits of their hashes, one after the other."""
         items = [item for split in SPLITS for item in datalist.get(split, ())]
         files = [file for item in items for file in item_files(item)]
-        return [str(file) for file in files], "".join(map(file_digest, files))
+        return [str(file) for file in files], "".join(file_hash(file)[:16] for file in files)
 
     @on_first_rank
     def read(self) -> dict[str, Any] | None:

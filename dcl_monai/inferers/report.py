@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dcl_monai import __version__
-from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.files import file_hash, write_atomic
 
 __all__ = ["RunReport", "file_hash"]
 
@@ -91,12 +90,3 @@ def stamp(path: Path) -> dict[str, int]:
     """Size and time of a file, by which a changed one is known."""
     status = path.stat()
     return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
-
-
-def file_hash(path: str | Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(2**20):
-            digest.update(chunk)
-    return digest.hexdigest()

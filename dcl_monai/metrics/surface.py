@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-from scipy.ndimage import binary_erosion, distance_transform_edt, find_objects
-from scipy.spatial import KDTree
+from monai.metrics.utils import get_mask_edges, get_surface_distance
 
 from dcl_monai.candidates import known_positive
 
 __all__ = ["compute_surface_distances"]
-
-DENSE = 20
-"""Voxels per surface voxel up to which distance transforms are faster than trees of the surface voxels."""
 
 
 def compute_surface_distances(
@@ -24,8 +19,8 @@ def compute_surface_distances(
     HD95 and average symmetric surface distance of every class of an image: the numbers of MONAI's metrics.
 
     Both come from the same distances: 95th percentiles of those one way and the other, of which the larger counts, and
-    the mean of both ways together. :py:class:`monai.metrics.SurfaceDistanceMetric` and
-    ``HausdorffDistanceMetric`` would each measure anew, and know no class that is not decided everywhere.
+    the mean of both ways together. They are measured by MONAI, once: :py:class:`monai.metrics.SurfaceDistanceMetric`
+    and ``HausdorffDistanceMetric`` would each measure anew, and know no class that is not decided everywhere.
 
     Args:
         y_pred: one-hot prediction, N[HWD].
@@ -48,26 +43,8 @@ def compute_surface_distances(
         if not pred[j].any():
             result[j] = torch.inf
             continue
-        ways = surface_distances(pred[j].numpy(), sole[j].numpy(), spacing)
-        result[j, 0] = max(np.quantile(way, 0.95) for way in ways)
-        result[j, 1] = np.concatenate(ways).mean()
+        edges = get_mask_edges(pred[j], sole[j])[:2]
+        ways = [get_surface_distance(one, other, spacing=spacing) for one, other in (edges, reversed(edges))]
+        result[j, 0] = max(way.double().quantile(0.95) for way in ways)
+        result[j, 1] = torch.cat(ways).double().mean()
     return result if include_background else result[1:]
-
-
-def surface_distances(pred: np.ndarray, true: np.ndarray, spacing: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Distance in mm of every surface voxel of one structure from the nearest one of the other, and the other way round.
-
-    Args:
-        pred: boolean (\\*spatial), not empty.
-        true: the same for the other structure.
-        spacing: size of a voxel in mm, along every axis.
-    """
-    box = find_objects((pred | true).astype(np.uint8))[0]
-    edges = [mask[box] & ~binary_erosion(mask[box]) for mask in (pred, true)]
-    if edges[0].size < DENSE * sum(edge.sum() for edge in edges):
-        there, back = (distance_transform_edt(~edge, sampling=list(spacing)) for edge in reversed(edges))
-        return there[edges[0]], back[edges[1]]
-    # few voxels far apart: MONAI's way
-    points = [np.argwhere(edge) * np.asarray(spacing) for edge in edges]
-    return KDTree(points[1]).query(points[0])[0], KDTree(points[0]).query(points[1])[0]

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Iterator
 from types import TracebackType
 
 __all__ = ["DataError", "report_user_errors"]
@@ -25,43 +26,42 @@ class DataError(ValueError):
     """
 
 
-def find_user_error(error: BaseException | None) -> DataError | None:
-    """Return the first :class:`DataError` in the chain of causes of ``error``, if there is one.
-
-    MONAI's config parser and transforms wrap what they catch (``raise RuntimeError(...) from error``).
-    """
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came of: MONAI's parser and transforms wrap what they catch (``raise ... from error``)."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if WORKER in str(error) and (line := re.search(r"^[\w.]*\bDataError: (.+)$", str(error), re.MULTILINE)):
-            return DataError(line[1])
-        if isinstance(error, DataError):
-            return error
         seen.add(id(error))
+        yield error
         error = error.__cause__ or error.__context__
+
+
+def find_user_error(error: BaseException | None) -> DataError | None:
+    """Return the first :class:`DataError` among the causes of an error, if there is one."""
+    for cause in causes(error):
+        if WORKER in str(cause) and (line := re.search(r"^[\w.]*\bDataError: (.+)$", str(cause), re.MULTILINE)):
+            return DataError(line[1])
+        if isinstance(cause, DataError):
+            return cause
     return None
 
 
 def find_refusal(error: BaseException | None) -> str | None:
     """Return one line if the system refused to write (a full disk, a folder that is read-only or gone)."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if WORKER in str(error) and (
-            found := re.search(r"Error: \[Errno (\d+)\] (.+?): '(.+)'$", str(error), re.MULTILINE)
-        ):
-            error = OSError(int(found[1]), found[2], found[3])
-        if isinstance(error, OSError):
-            name = os.fsdecode(error.filename or "a file of this run")
-            gone = error.errno == errno.ENOENT and not os.path.exists(os.path.dirname(name) or ".")
-            if gone or error.errno in (*FULL, *CLOSED):
-                return f"{name}: cannot be written ({reason(error)}). {remedy(error)}"
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
+    for cause in causes(error):
+        told = re.search(r"Error: \[Errno (\d+)\] (.+?): '(.+)'$", str(cause), re.MULTILINE)
+        refused = OSError(int(told[1]), told[2], told[3]) if told and WORKER in str(cause) else cause
+        if isinstance(refused, OSError):
+            name = os.fsdecode(refused.filename or "a file of this run")
+            gone = refused.errno == errno.ENOENT and not os.path.exists(os.path.dirname(name) or ".")
+            if gone or refused.errno in (*FULL, *CLOSED):
+                return f"{name}: cannot be written ({first_line(refused)}). {remedy(refused)}"
     return None
 
 
-def reason(error: OSError) -> str:
-    """Say in a few words what the system refused."""
-    return (error.strerror or str(error) or type(error).__name__).splitlines()[0][:120]
+def first_line(error: BaseException) -> str:
+    """What an error says, in a few words and without the path, which is named anyway."""
+    text = getattr(error, "strerror", None) or str(error)
+    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:120]
 
 
 def remedy(error: OSError) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from .errors import DataError, reason, remedy
+from .errors import DataError, first_line, remedy
 
 __all__ = [
     "copy_atomic",
-    "file_digest",
+    "file_hash",
     "load_checked",
     "remove_stale",
     "replace_atomic",
@@ -39,7 +39,8 @@ def replace_atomic(path: str | Path, write: Callable[[Path], object]) -> None:
     """
     Let ``write`` write a file beside ``path`` and put it in place in one step.
 
-    Content and name are on the disk when this returns: a power cut leaves the old file or the new one.
+    Content and name are on the disk when this returns: a power cut leaves the old file or the new one. Ignite's
+    ``DiskSaver(atomic=True)`` waits for neither, and takes checkpoints alone.
 
     Raises:
         WriteError: one line with the cause, when the disk is full or the folder cannot be written to. What was there
@@ -56,7 +57,7 @@ def replace_atomic(path: str | Path, write: Callable[[Path], object]) -> None:
     except OSError as error:
         if error.filename not in (None, *map(str, (temporary, path, *path.parents))):
             raise  # of a file that ``write`` reads
-        raise WriteError(f"{path}: cannot be written ({reason(error)}). {remedy(error)}") from error
+        raise WriteError(f"{path}: cannot be written ({first_line(error)}). {remedy(error)}") from error
     finally:
         with suppress(OSError):  # the folder is none, or read-only: told above
             temporary.unlink(missing_ok=True)
@@ -93,11 +94,7 @@ def remove_stale(folder: str | Path, name: str = "*") -> None:
 
 def write_atomic(path: str | Path, text: str) -> None:
     """Write a text file in one step."""
-
-    def write(temporary: Path) -> None:
-        temporary.write_text(text, encoding="utf-8")
-
-    replace_atomic(path, write)
+    replace_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def save_atomic(content: Any, path: str | Path) -> None:
@@ -119,11 +116,7 @@ def save_atomic(content: Any, path: str | Path) -> None:
 
 def copy_atomic(source: str | Path, path: str | Path) -> None:
     """Copy a file in one step."""
-
-    def copy(temporary: Path) -> None:
-        shutil.copyfile(source, temporary)
-
-    replace_atomic(path, copy)
+    replace_atomic(path, lambda temporary: shutil.copyfile(source, temporary))
 
 
 def load_checked(path: str | Path, what: str, advice: str) -> Any:
@@ -157,9 +150,8 @@ def load_checked(path: str | Path, what: str, advice: str) -> Any:
             raise ValueError(f"wrong checksum of {damaged}")
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file makes torch raise whatever it likes
-        cause = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DataError(
-            f"{path}: cannot be read as {what} ({cause[:120]}). It is damaged, or of another kind: {advice}."
+            f"{path}: cannot be read as {what} ({first_line(error)}). It is damaged, or of another kind: {advice}."
         ) from error
     for name, value in _tensors(content):
         if value.numel() * value.element_size() > size:  # strides of zero: a few bytes that claim to be gigabytes
@@ -181,10 +173,10 @@ def _tensors(content: Any, name: str = "content") -> Iterator[tuple[str, torch.T
             yield from _tensors(value, name)
 
 
-def file_digest(path: str | Path) -> str:
-    """The first 16 digits of the SHA-256 of a file."""
+def file_hash(path: str | Path) -> str:
+    """SHA-256 of a file."""
     digest = hashlib.sha256()
     with Path(path).open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()

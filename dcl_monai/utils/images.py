@@ -17,7 +17,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 
-from .errors import DataError
+from .errors import DataError, first_line
 from .files import replace_atomic
 
 __all__ = ["check_inside", "check_size", "check_values", "is_nifti", "open_image", "save_like", "voxel_ml"]
@@ -75,9 +75,7 @@ def open_image(path: Path, pixdim: Sequence[float] = (), dims: Sequence[int] = (
         spacing = tuple(float(size) for size in image.header.get_zooms()[:3])
         unit = image.header.get_xyzt_units()[0]
     except Exception as error:  # nibabel raises whatever it likes
-        text = getattr(error, "strerror", None) or str(error)  # without the path, which is named anyway
-        reason = (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise DataError(f"{path}: cannot be read as NIfTI ({reason}). Replace the file.") from error
+        raise DataError(f"{path}: cannot be read as NIfTI ({first_line(error)}). Replace the file.") from error
     if len(shape) not in dims or min(shape) < 1:
         raise DataError(f"{path}: has shape {shape}, but a volume (H, W, D) or a cine (H, W, D, T) is needed.")
     if dtype.kind not in "iuf":
@@ -215,8 +213,4 @@ def save_like(source: nib.Nifti1Image, array: np.ndarray, path: Path, descriptio
     content = type(source)(array, source.affine, header).to_bytes()
     if is_packed(path):
         content = gzip.compress(content, compresslevel=4, mtime=0)
-
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(content)
-
-    replace_atomic(path, write)
+    replace_atomic(path, lambda temporary: temporary.write_bytes(content))

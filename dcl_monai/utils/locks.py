@@ -13,7 +13,7 @@ except ImportError:  # not on Windows; a run is then not protected from being st
     fcntl = None  # type: ignore[assignment]
 
 from .distributed import on_first_rank
-from .errors import DataError, reason, remedy
+from .errors import DataError, first_line, remedy
 from .files import remove_stale
 
 __all__ = ["is_locked", "lock_outputs", "take_lock"]
@@ -53,7 +53,7 @@ def lock_outputs(output_dir: str | Path, model_file: str | Path) -> None:
         try:
             lock = take_lock(folder, name)
         except OSError as error:
-            raise DataError(f"{where}: cannot be written ({reason(error)}). {remedy(error)}") from error
+            raise DataError(f"{where}: cannot be written ({first_line(error)}). {remedy(error)}") from error
         if lock is None:
             raise DataError(f"{where}: another training writes it. Wait for its end, or set another {option}.")
         held[path] = lock

@@ -18,10 +18,9 @@ from typing import Any
 from guard import EXTENSIONS
 from monai.bundle import ConfigParser
 
-from dcl_monai.inferers.report import file_hash
 from dcl_monai.networks import load_model, load_weights
 from dcl_monai.utils import DataError, as_literal
-from dcl_monai.utils.files import copy_atomic, write_atomic
+from dcl_monai.utils.files import copy_atomic, file_hash, write_atomic
 
 HERE = Path(__file__).resolve().parent
 APP = Path("monailabel/sample-apps/monaibundle")

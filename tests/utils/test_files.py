@@ -17,7 +17,7 @@ import torch
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import (
     copy_atomic,
-    file_digest,
+    file_hash,
     load_checked,
     remove_stale,
     replace_atomic,
@@ -185,7 +185,7 @@ def test_equal_content_gives_equal_files(tmp_path):
 
 def test_digest(tmp_path):
     (tmp_path / "file").write_text("ab")
-    assert file_digest(tmp_path / "file") == hashlib.sha256(b"ab").hexdigest()[:16]
+    assert file_hash(tmp_path / "file") == hashlib.sha256(b"ab").hexdigest()
 
 
 class TestLoadChecked:

@@ -17,6 +17,7 @@ from cases import find_cases
 from codes import read_codes, segment_descriptions
 from errors import DataError, one_line
 from holoscan.logger import LogLevel, set_log_level
+from utils.files import write_atomic
 
 logger = logging.getLogger("deploy")
 PACKAGES = ("monai-deploy-app-sdk", "holoscan-cu13", "monai", "torch", "pydicom", "highdicom", "nibabel", "numpy")
@@ -96,10 +97,7 @@ def write_report(output: Path, bundle: Bundle, entries: dict[str, dict[str, Any]
         "versions": {"python": sys.version.split()[0]} | {package: version(package) for package in PACKAGES},
         "cases": dict(sorted(entries.items())),
     }
-    output.mkdir(parents=True, exist_ok=True)
-    temporary = output / f".report.json.{os.getpid()}.tmp"
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, output / "report.json")
+    write_atomic(output / "report.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def main() -> int:

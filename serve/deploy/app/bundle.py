@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Any
 import torch
 from errors import DataError, one_line
 from monai.bundle import ConfigParser
+from utils.errors import first_line
+from utils.files import file_hash
 
 __all__ = ["Bundle", "open_bundle"]
 
@@ -81,15 +82,6 @@ def open_bundle(folder: Path, sha256: str = "") -> Bundle:
     return Bundle(folder, str(meta["name"]), str(meta["version"]), modality, classes, pixdim, channels, found)
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(2**20):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def read_torchscript(path: Path) -> dict[str, torch.Tensor]:
     """
     Weights and bank of a TorchScript file.
@@ -124,8 +116,7 @@ def check_archive(path: Path) -> None:
 
 def damaged(path: Path, error: Exception) -> DataError:
     """What is said of a model file that cannot be read."""
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return DataError(f"{path}: cannot be read as a model ({reason[:120]}). Copy it or export it again.")
+    return DataError(f"{path}: cannot be read as a model ({first_line(error)}). Copy it or export it again.")
 
 
 def check_fit(model: Path, state: dict[str, torch.Tensor], settings: dict[str, Any], channels: int) -> None:

@@ -33,6 +33,7 @@ from pydicom.uid import (
     MediaStorageDirectoryStorage,
     generate_uid,
 )
+from utils.errors import first_line
 from utils.images import check_size, check_values
 
 __all__ = [
@@ -150,8 +151,7 @@ def read_header(path: Path) -> Slice | None:
     except DataError:
         raise
     except Exception as error:  # pydicom raises whatever it likes
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise DataError(f"{path}: cannot be read as DICOM ({reason[:120]}). Copy the file again.") from error
+        raise DataError(f"{path}: cannot be read as DICOM ({first_line(error)}). Copy the file again.") from error
     if frames > 1:
         raise DataError(f"{path}: holds {frames} frames (enhanced DICOM). Convert it to one slice per file.")
     if int(header.get("SamplesPerPixel") or 1) != 1:
