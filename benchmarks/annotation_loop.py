@@ -1,6 +1,6 @@
 """Are planted mistakes found, and does drawing what is proposed pay? The plan: docs/research/annotation_loop.md.
 
-    python benchmarks/annotation_loop.py audit --data hearts --out audit.json
+    python benchmarks/annotation_loop.py audit --data hearts --out audit.json --seed 4
     python benchmarks/annotation_loop.py next --data hearts --out next.json --seeds 10
     python benchmarks/annotation_loop.py next --data ACDC --real --out next_acdc.json --seeds 10
 
@@ -150,8 +150,11 @@ def plant(label: np.ndarray, kind: str, shown: Sequence[int], random: np.random.
     return label
 
 
-def audit(folder: Path, seed: int, steps: int, size: int) -> dict[str, object]:
-    """Plant 20 mistakes among 100 volumes, rank all (volume, structure), and look for them."""
+def audit(folder: Path, seed: int, steps: int, size: int, kept: Path | None) -> dict[str, object]:
+    """Plant 20 mistakes among 100 volumes, rank all (volume, structure), and look for them.
+
+    Predictions are kept in the file ``kept``, and read from it by the next run, which may rank them in another way.
+    """
     random = np.random.default_rng(seed)
     hearts = load_hearts(folder)
     shown = [list(random.permutation([1, 2, 3])[:2]) for _ in hearts]
@@ -160,24 +163,27 @@ def audit(folder: Path, seed: int, steps: int, size: int) -> dict[str, object]:
         plant(label, wrong[n], shown[n], random) if n in wrong else label for n, (_, _, label, _) in enumerate(hearts)
     ]
     candidates = [sets_of(label, shown[n]) for n, label in enumerate(labels)]
-    signs: dict[tuple[int, int], Signs] = {}
-    dices = []
-    for fold in range(2):
+    drawn = [np.stack([centre(c, size, True) for c in volume]) for volume in candidates]
+    found: dict[int, np.ndarray] = {}
+    if kept and kept.is_file():
+        with np.load(kept) as predictions:
+            found = {int(n): predictions[n] for n in predictions}
+    for fold in range(2) if not found else ():
         others = [n for n, heart in enumerate(hearts) if heart[0] % 2 != fold]
         images = [centre(hearts[n][1], size) for n in others]
-        known = [np.stack([centre(c, size, True) for c in candidates[n]]) for n in others]
-        network = train(images, known, steps, seed, (8, 8, 16, 32, 64, 8))
-        for n, (subject, image, truth, _) in enumerate(hearts):
-            if subject % 2 != fold:
-                continue
-            found = predict(network, centre(image, size))
-            drawn, true = np.stack([centre(c, size, True) for c in candidates[n]]), centre(truth, size)
-            dices.append([dice(found.argmax(0) == j, true == j) for j in (1, 2, 3)])
-            for j in shown[n]:
-                one = find_signs(found, drawn, int(j))
-                if one is not None:
-                    signs[n, int(j)] = one
-        print(f"fold {fold}: Dice {np.nanmean(dices, 0).round(3)}", flush=True)
+        network = train(images, [drawn[n] for n in others], steps, seed, (8, 8, 16, 32, 64, 8))
+        found |= {n: predict(network, centre(h[1], size)) for n, h in enumerate(hearts) if h[0] % 2 == fold}
+    if kept:
+        np.savez(kept, **{str(n): p for n, p in found.items()})
+    signs: dict[tuple[int, int], Signs] = {}
+    dices = []
+    for n, (_, _, truth, _) in enumerate(hearts):
+        true = centre(truth, size)
+        dices.append([dice(found[n].argmax(0) == j, true == j) for j in (1, 2, 3)])
+        for j in map(int, shown[n]):
+            one = find_signs(found[n], drawn[n], j)
+            if one is not None:
+                signs[n, j] = one
     save = [[n, j, dict(one.values), one.other, wrong.get(n, "")] for (n, j), one in signs.items()]
     rows = find_contradictions(signs)
     places: dict[int, int] = {}
@@ -283,12 +289,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--real", action="store_true", help="next: --data is a folder of 50 patients of ACDC")
+    parser.add_argument("--kept", type=Path, help="audit: file (.npz) of the predictions, written or read")
     parser.add_argument("--size", type=int, default=112)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     begin = time.process_time()
     if arguments.what == "audit":
-        result = audit(arguments.data, arguments.seed, arguments.steps or 250, arguments.size)
+        result = audit(arguments.data, arguments.seed, arguments.steps or 600, arguments.size, arguments.kept)
     else:
         runs = []
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):

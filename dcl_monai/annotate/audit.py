@@ -12,7 +12,7 @@ from dcl_monai.utils import DataError
 from dcl_monai.utils.tables import write_table
 from dcl_monai.visualize.overlays import class_colour
 
-from .contradictions import KINDS, Finding, Signs, find_contradictions, find_signs
+from .contradictions import KINDS, SIGNS, Finding, Signs, find_contradictions, find_signs
 from .crossfit import CrossFit
 from .output import Row, case_name, draw_slice, new_folder, write_page, write_view
 from .propose import first_frame
@@ -22,7 +22,7 @@ __all__ = ["audit"]
 
 LOUD = 4
 """Spreads by which a label differs from the others before the viewer marks it."""
-COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "kind", "score", "slice", *KINDS, "says"]
+COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "kind", "score", "slice", *SIGNS, "says"]
 
 
 def audit(crossfit: CrossFit, out: Path, count: int = 40) -> tuple[list[Finding], list[Protocol]]:
@@ -67,7 +67,8 @@ def say(finding: Finding, classes: Sequence[str]) -> str:
     """What is probably wrong, in words."""
     signs = finding.signs
     other = classes[signs.other] if signs.other is not None else "another structure"
-    text = KINDS[finding.kind].format(other=other, larger="larger" if signs.values["size"] > 0 else "smaller")
+    larger = max(signs.values["size"], signs.values["rim"], key=abs) > 0
+    text = KINDS[finding.kind].format(other=other, larger="larger" if larger else "smaller")
     if finding.kind == "moved":
         text += f" Try {', '.join(f'{step:+d}' for step in signs.shift)} voxels."
     return text

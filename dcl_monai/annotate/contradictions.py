@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from scipy import ndimage
 
-__all__ = ["KINDS", "Finding", "Signs", "find_contradictions", "find_signs"]
+__all__ = ["KINDS", "SIGNS", "Finding", "Signs", "find_contradictions", "find_signs"]
 
 KINDS = {
     "name": "looks like {other}: are the names swapped?",
@@ -19,26 +19,28 @@ KINDS = {
     "size": "{larger} than the model draws it: another protocol?",
 }
 """Kinds of mistakes, and what is said of them."""
-FLOORS = {"name": 0.1, "forgotten": 0.15, "moved": 0.004, "stray": 0.02, "size": 0.03}
+SIGNS = [*KINDS, "rim"]
+"""What is measured; ``rim`` is a second sign of ``size``."""
+FLOORS = {"name": 0.1, "forgotten": 0.15, "moved": 0.004, "stray": 0.02, "size": 0.03, "rim": 0.03}
 """Spread of a sign below which no difference is taken seriously: labels and models are not more exact."""
 KNOWN = 0.5
 """A structure is judged where it is drawn or excluded in at least this part of the image, so not from scribbles."""
 GROUP = 5
 SHIFTS, NEAR = 3, 3
-"""Voxels: how far a mask is tried elsewhere; what is farther from the prediction is stray."""
+"""Voxels: how far a mask is tried elsewhere; how far from a prediction a mask is stray, and an edge not compared."""
 
 
 @dataclass(frozen=True)
 class Signs:
     """
-    How a drawn structure differs from what the model draws. Each sign of :data:`KINDS` is larger if it differs more.
+    How a drawn structure differs from what the model draws. Each sign is larger if it differs more.
 
     Args:
-        values: the signs. ``name``: by how much another class is more probable in the mask, mean probability.
+        values: the :data:`SIGNS`. ``name``: by how much another class is more probable in the mask, mean probability.
             ``forgotten``: predicted in slices without any drawn voxel, in units of the area of a drawn slice.
             ``moved``: soft Dice that is gained by moving the mask. ``stray``: drawn in pieces that are far from the
             prediction, in units of the area of a drawn slice. ``size``: log of drawn by predicted volume, with its
-            sign, in slices that have both.
+            sign, in slices that have both. ``rim``: part of the edge that is drawn too far out, see :func:`rim`.
         other: the class that is most probable in the mask beside it; ``None`` without a mask.
         instead: the class that is most probable where the structure is drawn and the model does not see it.
         shift: voxels (i, j, k) by which the mask should be moved.
@@ -100,7 +102,7 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
     across = tuple(other for other in range(3) if other != axis)
     drawn_areas, seen_areas = drawn.sum(across), seen.sum(across)
     both = (drawn_areas > 0) & (seen_areas > 0)
-    values = dict.fromkeys(KINDS, 0.0)
+    values = dict.fromkeys(SIGNS, 0.0)
     other, instead, shift = None, None, (0, 0, 0)
     undrawn = seen_areas * (drawn_areas == 0)
     unit = drawn_areas[drawn_areas > 0].mean() if drawn.any() else seen_areas[seen_areas > 0].mean()
@@ -120,6 +122,7 @@ def find_signs(probabilities: np.ndarray, candidates: np.ndarray, structure: int
         where = where | beyond
     if both.any():
         values["size"] = float(np.log(drawn_areas[both].sum() / seen_areas[both].sum()))
+        values["rim"] = rim(drawn.compress(both, axis), own.compress(both, axis), axis)
     if not where.any():
         where = drawn | seen
     at = int(where.sum(across).argmax())
@@ -152,6 +155,30 @@ def best_shift(drawn: np.ndarray, own: np.ndarray, axis: int) -> tuple[float, tu
     return dice[best] - dice[0, 0, 0], best  # type: ignore[return-value]
 
 
+def rim(drawn: np.ndarray, own: np.ndarray, axis: int) -> float:
+    """
+    By how much the edge of a mask lies outside the predicted one, in voxels, between -1 and 1.
+
+    The mean, over the voxels just inside the edge, of the probability that they do not belong to the mask, minus the
+    mean probability of those just outside. A rim of one voxel all round gives nearly one. In the volume it is lost
+    where models fill one part of a structure wrongly: here each voxel of the edge counts the same, and those that are
+    far from the predicted edge do not count. What is much too large or too small is for the volume to say.
+
+    Args:
+        drawn: mask (H, W, D), with a voxel around it.
+        own: probability of its class (H, W, D).
+        axis: axis that counts slices; edges are those within a slice.
+    """
+    seen = own > 0.5
+    sides = np.expand_dims(ndimage.generate_binary_structure(2, 1), axis)
+    edge = seen & ~ndimage.binary_erosion(seen, sides)
+    apart = [drawn.size if other == axis else 1 for other in range(3)]  # slices are too far apart to be near
+    near = ndimage.distance_transform_edt(~edge, apart) <= NEAR if edge.any() else edge
+    inside = near & drawn & ~ndimage.binary_erosion(drawn, sides)
+    outside = near & ndimage.binary_dilation(drawn, sides) & ~drawn
+    return sum(float(part.mean()) for part in (1 - own[inside], -own[outside]) if part.size)
+
+
 def bounding_box(mask: np.ndarray, rim: int) -> tuple[slice, ...]:
     """The box around a mask, with a rim as far as the image goes."""
     found = ndimage.find_objects(mask.astype(np.uint8))[0]
@@ -178,14 +205,16 @@ def find_contradictions(
     findings = []
     for structure in {j for _, j in signs}:
         own = {case: found for (case, j), found in signs.items() if j == structure}
-        values = {kind: np.array([found.values[kind] for found in own.values()]) for kind in KINDS}
+        values = {sign: np.array([found.values[sign] for found in own.values()]) for sign in SIGNS}
         names = np.array([(groups or {}).get(case, "") for case in own])
         for name in set(names.tolist()):
             if (names == name).sum() >= GROUP:
-                values["size"][names == name] -= np.median(values["size"][names == name])
-        scores = {kind: spreads(values[kind], FLOORS[kind]) for kind in KINDS}
+                for sign in ("size", "rim"):
+                    values[sign][names == name] -= np.median(values[sign][names == name])
+        scores = {sign: spreads(values[sign], FLOORS[sign]) for sign in SIGNS}
+        scores["size"] = np.maximum(abs(scores["size"]), abs(scores.pop("rim")))
         for place, (case, found) in enumerate(own.items()):
-            by_kind = {kind: abs(s[place]) if kind == "size" else s[place] for kind, s in scores.items()}
+            by_kind = {kind: score[place] for kind, score in scores.items()}
             kind = strongest(by_kind, found)
             findings.append(Finding(case, structure, kind, float(max(by_kind.values())), found))
     return sorted(findings, key=lambda finding: (-finding.score, finding.case, finding.structure))

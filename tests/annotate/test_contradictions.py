@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from dcl_monai.annotate.contradictions import best_shift, find_contradictions, find_signs, spreads
+from dcl_monai.annotate.contradictions import best_shift, find_contradictions, find_signs, rim, spreads
 from dcl_monai.annotate.protocols import find_protocols
 
 SHAPE = (48, 40, 8)
@@ -99,6 +99,39 @@ def test_best_shift_of_a_single_voxel():
     drawn[4, 4], own[5, 2] = True, 1
     assert best_shift(drawn, own, axis=2) == (1, (1, -2, 0))
     assert best_shift(drawn, drawn.astype(float), axis=2) == (0, (0, 0, 0))
+
+
+def test_rim_counts_the_edge_and_not_the_volume():
+    shape = (50, 50, 3)
+    true, x = np.zeros(shape, bool), np.indices(shape)[0]
+    true[10:30, 10:30] = True
+    in_slices = np.ones((3, 3, 1), bool)
+    larger, smaller = ndimage.binary_dilation(true, in_slices), ndimage.binary_erosion(true, in_slices)
+    assert [rim(drawn, true.astype(float), axis=2) for drawn in (true, larger, smaller)] == [0, 1, -1]
+    unsure = ndimage.gaussian_filter(true.astype(float), (1.0, 1.0, 0))
+    assert abs(rim(true, unsure, axis=2)) < 0.1
+    assert rim(larger, unsure, axis=2) > 0.6
+    spilt = true.astype(float)
+    spilt[30:46, 11:29] = 1  # the model fills a neighbour: 72% more volume, and one side of four
+    assert abs(rim(true, spilt, axis=2)) < 0.15
+    assert rim(larger, spilt, axis=2) > 0.75
+    # an edge that is nowhere near says nothing here, and any axis may count slices
+    assert rim(true, (true & (x < 3)).astype(float), axis=2) == 0
+    assert rim(larger.transpose(2, 0, 1), true.transpose(2, 0, 1).astype(float), axis=0) == 1
+
+
+def test_a_rim_is_found_where_models_spill():
+    """Models fill a neighbour by chance, so volumes say little; a mask that is one voxel larger still comes first."""
+    random, signs = np.random.default_rng(1), {}
+    for case in range(20):
+        label = truth(random)
+        seen, (x, y, _) = label.copy(), np.argwhere(label == 1).max(0) + 1
+        seen[x - 8 : x, y : y + random.integers(12), 1:-1] = 1
+        probabilities = predicted(seen, random)
+        signs[case, 1] = find_signs(probabilities, sets(mistake(label, "size") if case == 7 else label, 1), 1)
+    first = find_contradictions(signs)[0]
+    assert (first.case, first.kind) == (7, "size")
+    assert abs(spreads(np.array([sign.values["size"] for sign in signs.values()]), 0.03))[7] < 2
 
 
 def test_spreads_have_a_floor():
