@@ -5,8 +5,8 @@ A user's file (``schema``) names folders or lists (``sources``) and what label v
 partial annotation from full labels; ``convert`` writes the file for the layouts of known data sets.
 """
 
-from .acdc import ACDC_CLASSES, acdc_document, acdc_items
 from .convert import convert_mmwhs, convert_mscmr
+from .convert.acdc import ACDC_CLASSES, acdc_document, acdc_items
 from .folds import choose_fold, fold_subjects
 from .items import Annotation, Datalist, Item
 from .load import datalist_hash, load_datalist, write_datalist

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcl_monai.datalist.acdc import read_info
+from dcl_monai.datalist.convert.acdc import read_info
 
 __all__ = ["ejection_fractions", "volumes_ml"]
 
@@ -20,17 +20,7 @@ FROM_VOLUMES = "frames with the largest and the smallest LV volume"
 
 
 def volumes_ml(labels: np.ndarray, classes: Sequence[str], voxel_ml: float) -> dict[str, list[float]]:
-    """
-    Measure every structure in every frame.
-
-    Args:
-        labels: class indices, (H, W, D, T).
-        classes: class names, background first.
-        voxel_ml: volume of a voxel.
-
-    Returns:
-        class name -> volume in ml per frame, without the background.
-    """
+    """Volumes in ml of every structure, without the background, in every frame of class indices (H, W, D, T)."""
     frames = np.moveaxis(labels, -1, 0).reshape(labels.shape[-1], -1)
     counts = np.stack([np.bincount(frame, minlength=len(classes)) for frame in frames])
     return {name: [round(float(n) * voxel_ml, 3) for n in counts[:, j]] for j, name in enumerate(classes) if j > 0}
