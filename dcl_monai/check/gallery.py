@@ -33,23 +33,17 @@ EXAMPLES = 4
 
 @dataclass
 class Example:
-    """
-    A slice with its partial label drawn over it.
+    """A slice with its partial label drawn over it."""
 
-    Args:
-        title: where it is from.
-        picture: image, and image with label, as PNG in base64.
-        legend: colour, pattern ("plain" or "hatched") and meaning of everything that is drawn.
-    """
-
-    title: str
-    picture: str
-    legend: list[tuple[str, str, str]]
+    title: str  # where it is from
+    picture: str  # image, and image with label, as PNG in base64
+    legend: list[tuple[str, str, str]]  # colour, pattern ("plain" or "hatched") and meaning of everything that is drawn
 
 
 def draw_examples(summary: Summary) -> dict[str, list[Example]]:
     """Draw some examples of every data set, each the slice that shows most; their files are read again."""
-    items = {id(r): item for r, item in zip(summary.records, _items(summary), strict=True)}
+    listed = (item.copy() for split in SPLITS for item in summary.datalist[split])
+    items = {id(record): item for record, item in zip(summary.records, listed, strict=True)}
     return {
         dataset: [draw_example(summary, record, items[id(record)]) for record in choose(records)]
         for dataset, records in summary.datasets.items()
@@ -84,8 +78,8 @@ def draw_example(summary: Summary, record: CaseRecord, item: Item) -> Example:
         axes.set_axis_off()
     legend = []
     for code in np.unique(chosen.codes):
-        colour, pattern, meaning = paint(chosen.sets[code], summary)
-        legend.append((colour, pattern, meaning))
+        legend.append(paint(chosen.sets[code], summary))
+        colour, pattern, _ = legend[-1]
         mask = np.ma.masked_equal(chosen.codes == code, False)
         if pattern == "hatched":
             # a rim around, so that outlines close at the border
@@ -104,22 +98,13 @@ def draw_example(summary: Summary, record: CaseRecord, item: Item) -> Example:
 
 @dataclass
 class Slice:
-    """
-    A slice of a volume, as radiologists look at it.
+    """A slice of a volume, as radiologists look at it."""
 
-    Args:
-        image: rows and columns of the picture.
-        codes: codes of candidate sets.
-        sets: the set of every code.
-        aspect: height of a pixel relative to its width.
-        place: which slice it is, in words.
-    """
-
-    image: np.ndarray
-    codes: np.ndarray
-    sets: tuple[int, ...]
-    aspect: float
-    place: str
+    image: np.ndarray  # rows and columns of the picture
+    codes: np.ndarray  # codes of candidate sets
+    sets: tuple[int, ...]  # the set of every code
+    aspect: float  # height of a pixel relative to its width
+    place: str  # which slice it is, in words
 
 
 def take_slice(item: Item, num_classes: int) -> Slice:
@@ -161,8 +146,3 @@ def paint(bits: int, summary: Summary) -> tuple[str, str, str]:
     unions = {tuple(indices): name for name, indices in summary.datalist.get("unions", {}).items()}
     named = f"{unions[members]}: " if members in unions else ""
     return UNION_COLOUR, "hatched", f"{named}{' or '.join(names)}, not distinguished"
-
-
-def _items(summary: Summary) -> list[Item]:
-    """The items of the datalist in the order of the records."""
-    return [item.copy() for split in SPLITS for item in summary.datalist[split]]

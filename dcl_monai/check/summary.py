@@ -17,20 +17,12 @@ __all__ = ["Summary"]
 
 @dataclass
 class Summary:
-    """
-    A datalist, what its files hold, and what is wrong with them.
+    """A datalist, what its files hold, and what is wrong with them."""
 
-    Args:
-        name: the file that describes the data.
-        datalist: the datalist.
-        records: one per item, from :func:`inspect_datalist`.
-        problems: from :func:`find_problems`.
-    """
-
-    name: str
+    name: str  # the file that describes the data
     datalist: Datalist
-    records: Sequence[CaseRecord]
-    problems: Sequence[Problem]
+    records: Sequence[CaseRecord]  # one per item, from inspect_datalist
+    problems: Sequence[Problem]  # from find_problems
 
     @property
     def classes(self) -> list[str]:
@@ -67,9 +59,9 @@ class Summary:
     def verdict(self) -> str:
         """The answer to the question that a user asks first."""
         warnings = len(self.problems) - self.errors
-        also = f"{warnings} warning{'s' * (warnings != 1)}"
+        also = _counted(warnings, "warning")
         if self.errors:
-            return f"Not ready: {self.errors} error{'s' * (self.errors != 1)}" + (f", {also}" if warnings else "")
+            return f"Not ready: {_counted(self.errors, 'error')}" + (f", {also}" if warnings else "")
         refused = any("needs two" in problem.message for problem in self.problems)
         ready = "Ready to train without conditions only" if refused else "Ready to train"
         return ready + (f", with {also}" if warnings else "")
@@ -77,11 +69,9 @@ class Summary:
     @property
     def facts(self) -> str:
         """The data in one line."""
-        images, subjects = _images(self.records), _subjects(self.records)
-        return (
-            f"{images} image{'s' * (images != 1)} of {subjects} subject{'s' * (subjects != 1)} in {len(self.datasets)} "
-            f"data set{'s' * (len(self.datasets) != 1)}; {len(self.classes)} classes: {', '.join(self.classes)}."
-        )
+        images, subjects = _counted(_images(self.records), "image"), _counted(_subjects(self.records), "subject")
+        among = _counted(len(self.datasets), "data set")
+        return f"{images} of {subjects} in {among}; {len(self.classes)} classes: {', '.join(self.classes)}."
 
     def numbers(self) -> list[list[str]]:
         """Per data set: name, and images and subjects of every split."""
@@ -157,9 +147,13 @@ def _number(records: Sequence[CaseRecord]) -> str:
     """Images and subjects; entries too, where an image is listed several times."""
     if not records:
         return "-"
-    images, subjects = _images(records), _subjects(records)
+    images = _images(records)
     entries = f", listed {len(records)} times" if len(records) != images else ""
-    return f"{images} ({subjects} subject{'s' * (subjects != 1)}){entries}"
+    return f"{images} ({_counted(_subjects(records), 'subject')}){entries}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _ranges(sizes: Sequence[Sequence[float]], form: str) -> str:

@@ -14,13 +14,7 @@ UNKNOWN = 2
 
 
 def centre_fit(images: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """
-    Crop or zero-pad images about their centre, so that grids of one spacing but different size lie on each other.
-
-    Args:
-        images: NC[HWD].
-        size: the spatial size wanted.
-    """
+    """Crop or zero-pad images NC[HWD] about their centre, so that grids of one spacing lie on each other."""
     shape = images.shape[2:]
     pad: list[int] = []
     for dim in range(len(size) - 1, -1, -1):

@@ -23,10 +23,6 @@ def seed_transform(transform: Randomizable, seed: int) -> None:
     MONAI makes a new generator for every random transform inside, which takes more than a tenth of the time of loading
     an item. Here the generators that are there are seeded again. The first time both ways are compared; where they
     differ, or a transform is not MONAI's own, MONAI's way is taken.
-
-    Args:
-        transform: a random transform, a :py:class:`monai.transforms.Compose` as a rule.
-        seed: from 0 to 2 ** 32 - 1.
     """
     if _ALIKE.get(transform):
         reseed(transform, seed)

@@ -20,9 +20,6 @@ class LastVolume:
     Volumes of which the last one that was asked for stays at hand.
 
     A pass over pieces in their order so reads every volume once, and never holds more than one, however many there are.
-
-    Args:
-        volumes: the volumes, read whenever one is asked for; or a cache of them.
     """
 
     def __init__(self, volumes: Sequence[Volume]) -> None:

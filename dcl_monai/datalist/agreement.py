@@ -48,11 +48,9 @@ class Agreement:
 
     def __call__(self, choices: Sequence[Choice]) -> int:
         """
-        Args:
-            choices: what every rater may have drawn at the voxel.
+        Candidate set, as bits, by what every rater may have drawn at the voxel.
 
-        Returns:
-            candidate set as bits; 0 if masks of a rater overlap or raters disagree, and nobody allowed them to.
+        It is 0 if masks of a rater overlap or raters disagree, and nobody allowed them to.
         """
         sets = [self.of_rater(place, choice) for place, choice in enumerate(choices)]
         return agreed([self.everything, *sets], self.disagreement) if all(sets) else 0

@@ -32,11 +32,7 @@ def is_dicom_file(path: str | Path) -> bool:
 
 def read_header(path: str | Path, pixels: bool = False) -> Any:
     """
-    Read an RTSTRUCT or SEG.
-
-    Args:
-        path: the file.
-        pixels: whether to read the voxels of a SEG, too.
+    Read an RTSTRUCT or SEG, of the latter the voxels too if ``pixels`` says so.
 
     Raises:
         DataError: when it cannot be read, or is another kind of DICOM file.

@@ -17,13 +17,7 @@ def add_forms(items: Iterable[UndividedItem], entry: DatasetEntry, where: str) -
     """
     Say of every annotation of a data set which slices count, how wide its borders are, and whether it may be disputed.
 
-    Args:
-        items: its items.
-        entry: its description.
-        where: place in the user's file, for messages.
-
-    Raises:
-        DataError: when slices are named of an image that does not exist.
+    Messages name ``where`` in the user's file it is described.
     """
     items, slices, chosen = list(items), entry.annotated_slices or {}, []
     for item in items:

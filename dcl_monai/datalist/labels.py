@@ -164,7 +164,7 @@ class LabelMeaning:
         own = item.get("annotated")
         result = cast(UndividedItem, {key: value for key, value in item.items() if key not in ("annotated", "masks")})
         regions = label_file(item["label"]) if "label" in item else None
-        masks = self.mask_annotations(item["masks"]) if item.get("masks") else []
+        masks = self.mask_annotations(item.get("masks", {}), f"{self.where}, `masks`")
         if regions is not None:
             if own is not None or pattern is not None or self.values:
                 raise DataError(
@@ -217,18 +217,8 @@ class LabelMeaning:
         found = self.mask_annotations(dict.fromkeys(names, path), f"{path}, of {self.where}")
         return [{**annotation, "region": name} for annotation, name in zip(found, names, strict=True)]
 
-    def mask_annotations(self, masks: Mapping[str, str], place: str = "") -> list[Annotation]:
-        """
-        What the masks of an image say: inside is the structure, outside everything else.
-
-        Args:
-            masks: name of a structure -> its file.
-            place: where they are named, for messages.
-
-        Raises:
-            DataError: when a name is unknown, or two masks are of one structure.
-        """
-        place = place or f"{self.where}, `masks`"
+    def mask_annotations(self, masks: Mapping[str, str], place: str) -> list[Annotation]:
+        """What the masks of an image, by structure, say: inside is the structure, outside everything else."""
         known = [*self.classes, *self.unions, *self.aliases]
         unknown = [name for name in masks if name not in known]
         if unknown:

@@ -181,13 +181,9 @@ def _renamed(
     item: Mapping[str, Any], path: Callable[[str], str], name: Callable[[Any], Any], value: type
 ) -> dict[str, Any]:
     """
-    An item, or one of its further annotations, between the form in memory and that on disk.
+    An item, or one of its further annotations, brought from memory to disk or back.
 
-    Args:
-        item: the item.
-        path: brings a path into the other form.
-        name: turns a class index into its name, or the other way round.
-        value: type of the label values, which are texts in JSON.
+    ``path`` and ``name`` turn a path, and a class, into the other form; ``value`` is the type of label values there.
     """
 
     def names(entries: Any) -> list[Any]:

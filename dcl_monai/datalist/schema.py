@@ -307,16 +307,7 @@ def unknown_name(name: object, known: Iterable[str]) -> str:
 
 
 def parse_document(content: Mapping[str, Any], name: str | Path) -> DatalistDocument:
-    """
-    Check the content of a file against its form.
-
-    Args:
-        content: the file's content.
-        name: the file's name, for messages.
-
-    Raises:
-        DataError: that names the entry, the value and what is expected.
-    """
+    """Check the content of a file against its form; an error names the entry, the value and what is expected."""
     try:
         return DatalistDocument.model_validate(dict(content))
     except ValidationError as error:

@@ -35,19 +35,13 @@ LIST_ENTRIES = (*DatasetEntry.model_fields, *DatalistDocument.model_fields, "num
 
 def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tuple[list[ListedItem], DatasetEntry]:
     """
-    List the images of a data set.
+    List the images of a data set, and complete its description by what the list that it names adds.
 
     Args:
         name: its name.
         entry: its description.
         folder: folder that the description's paths are relative to.
         where: place in the user's file, for messages.
-
-    Returns:
-        the images, and the description with what the list adds to it.
-
-    Raises:
-        DataError: when a folder or file is missing.
     """
     root = path_below(folder, entry.folder)
     if not os.path.isdir(root):

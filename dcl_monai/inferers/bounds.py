@@ -17,17 +17,13 @@ def bounds_of_frames(
     volumes: Mapping[str, Sequence[float]],
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """
-    Bounds of every structure in every frame.
+    Bounds of every structure in every frame, and where the image is unlike all that calibrated them.
 
     Args:
         bounds: of the model, see :func:`~dcl_monai.metrics.calibrate_bounds`.
         classes: class names, background first.
         confidence: for every frame, Dice that the probabilities promise of every class.
         volumes: structure -> volume in ml per frame.
-
-    Returns:
-        structure -> lower bound of ``dice`` and interval of ``volume_ml`` per frame, for structures that have them; and
-        where the image is unlike all that calibrated them.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     notes = []

@@ -23,11 +23,7 @@ class RunReport:
     ``report.json``: what was run, and for every file what came of it. It is whole on disk after every file.
 
     Files that an earlier run of the same model with the same settings has finished stay finished, until the image
-    changes or an output is gone.
-
-    Args:
-        output_dir: folder of the outputs and of the report.
-        run: the model, its hash and all settings that the outputs depend on.
+    changes or an output is gone. A ``run`` is the model, its hash and all settings that the outputs depend on.
     """
 
     def __init__(self, output_dir: Path, run: Mapping[str, Any]) -> None:

@@ -26,36 +26,21 @@ CONTENT = "dcl-monai content"
 
 
 class Case(NamedTuple):
-    """
-    A row of a contact sheet.
-
-    Args:
-        name: of the file.
-        image: the file.
-        label: its segmentation.
-        unusual: what is unusual of it; the row is then marked in red.
-        note: a line below the row.
-    """
+    """A row of a contact sheet."""
 
     name: str
     image: Path
-    label: Path
-    unusual: Sequence[str] = ()
-    note: str = ""
+    label: Path  # its segmentation
+    unusual: Sequence[str] = ()  # what is unusual of it; the row is then marked in red
+    note: str = ""  # a line below the row
 
 
 def draw_contact_sheets(cases: Sequence[Case], classes: Sequence[str], output_dir: Path) -> list[Path]:
     """
-    Draw slices of every image with the outlines of its segmentation, eight images to a page.
+    Draw slices of every image, of a cine the first frame, with the outlines of its segmentation, eight to a page.
 
-    Args:
-        cases: the files; of a cine, the first frame is shown.
-        classes: class names, background first.
-        output_dir: folder of the pages, ``contact_sheet_01.png`` and so on; those of an earlier run are replaced, but
-            for pages that would come out as they are.
-
-    Returns:
-        the pages.
+    The pages, which are returned, are ``contact_sheet_01.png`` and so on. Those of an earlier run are replaced, but for
+    pages that would come out as they are.
     """
     pages = []
     for start in range(0, len(cases), ROWS):

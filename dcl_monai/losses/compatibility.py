@@ -38,22 +38,12 @@ DESCENT_STEPS = 60
 
 @dataclass(frozen=True)
 class Counterexample:
-    """
-    A prediction that a loss prefers to the truth.
+    """A prediction that a loss prefers to the truth; so is any, if the truth costs ``nan`` or an infinite amount."""
 
-    Args:
-        kind: kind of the annotation.
-        truth: true classes, (1, H, W).
-        candidates: what the annotation says, boolean (1, m, H, W).
-        prediction: class probabilities of the better prediction, (1, m, H, W).
-        loss_at_truth: what the truth costs.
-        loss_at_prediction: what the prediction costs; ``nan`` or infinite costs of the truth are counterexamples too.
-    """
-
-    kind: str
-    truth: torch.Tensor
-    candidates: torch.Tensor
-    prediction: torch.Tensor
+    kind: str  # of the annotation
+    truth: torch.Tensor  # true classes, (1, H, W)
+    candidates: torch.Tensor  # what the annotation says, boolean (1, m, H, W)
+    prediction: torch.Tensor  # class probabilities of the better prediction, (1, m, H, W)
     loss_at_truth: float
     loss_at_prediction: float
 
@@ -87,16 +77,8 @@ def certain_logits(choice: torch.Tensor) -> torch.Tensor:
 
 def random_candidates(kind: str, truth: torch.Tensor, num_classes: int, rng: torch.Generator) -> torch.Tensor:
     """
-    Draw what an annotation of some kind says about a truth.
-
-    Args:
-        kind: one of ``ANNOTATION_KINDS``.
-        truth: classes, B[HWD].
-        num_classes: number of classes m.
-        rng: source of randomness.
-
-    Returns:
-        boolean candidate sets, Bm[HWD], that hold the true class everywhere.
+    Draw what an annotation of one of :data:`ANNOTATION_KINDS` says about true classes B[HWD]: boolean candidate sets,
+    Bm[HWD], that hold the true class everywhere.
     """
 
     def some_classes() -> torch.Tensor:
@@ -126,13 +108,7 @@ def random_candidates(kind: str, truth: torch.Tensor, num_classes: int, rng: tor
 
 
 def other_predictions(truth_logits: torch.Tensor, rng: torch.Generator) -> Iterator[torch.Tensor]:
-    """
-    Predictions that differ from the truth: by little, by a voxel, by much, and in every voxel.
-
-    Args:
-        truth_logits: logits of the truth, BN[HWD], see :func:`certain_logits`.
-        rng: source of randomness.
-    """
+    """Predictions BN[HWD] that differ from the truth: by little, by a voxel, by much, and in every voxel."""
     shape, channels = truth_logits.shape, truth_logits.shape[1]
     noise = torch.randn(shape, generator=rng, dtype=torch.float64)
     yield from (scale * noise for scale in (0.0, 1.0, 10.0))
@@ -201,14 +177,7 @@ def find_counterexample(
 
 
 def is_indifferent(loss: Loss, num_classes: int = 4, seed: int = 0) -> bool:
-    """
-    Whether a loss accepts predictions that contradict the label: a constant is compatible, and teaches nothing.
-
-    Args:
-        loss: see :func:`find_counterexample`.
-        num_classes: number of classes m.
-        seed: seed of all random choices.
-    """
+    """Whether a loss accepts predictions that contradict the label: a constant is compatible, and teaches nothing."""
     rng = torch.Generator().manual_seed(seed)
     truth = torch.randint(num_classes, (1, 4, 5), generator=rng)
     exact = one_hot_classes(truth, num_classes)

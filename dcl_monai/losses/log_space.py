@@ -82,10 +82,7 @@ def sum_of(log: torch.Tensor, members: torch.Tensor, prob: torch.Tensor) -> tupl
     """
     The log of a sum of probabilities, and what each event makes up of it, as a part and a whole to divide it by.
 
-    Args:
-        log: log-probabilities of all events.
-        members: 1 for the events that are summed, 0 for others.
-        prob: the probabilities of the members, 0 for others.
+    ``members`` is 1 for the events that are summed, and 0 for others; ``prob`` is 0 for these, too, ``log`` is not.
     """
     total = prob.sum(dim=1, keepdim=True)
     if is_safe(total):

@@ -75,12 +75,7 @@ class LogProbabilities:
         return ShareProbabilities(self, 0.0), ShareProbabilities(self, 1.0)
 
     def either(self, is_delta: torch.Tensor) -> LogProbabilities:
-        """
-        The extra where a mask is set, the intersection elsewhere.
-
-        Args:
-            is_delta: boolean Bm[HWD].
-        """
+        """The extra where a boolean mask Bm[HWD] is set, the intersection elsewhere."""
         return ShareProbabilities(self, as_numbers(is_delta, self.log.dtype))
 
     @cached_property
@@ -112,12 +107,7 @@ class LogProbabilities:
 
 
 class ClassProbabilities(LogProbabilities):
-    """
-    The sums of intersections and extras, y_j = z_cap_j + z_delta_j. Logs are added only where somebody needs them.
-
-    Args:
-        channels: the probabilities of the 2m channels.
-    """
+    """The sums of intersections and extras, y_j = z_cap_j + z_delta_j. Logs are added only where they are needed."""
 
     def __init__(self, channels: LogProbabilities) -> None:
         self._channels = channels
@@ -150,9 +140,7 @@ class ShareProbabilities(LogProbabilities):
     """
     The intersections or the extras alone: the m channels of a voxel no longer sum up to 1.
 
-    Args:
-        channels: the probabilities of the 2m channels.
-        is_delta: 1 for the extra of a class in a voxel, 0 for its intersection: Bm[HWD], or a number for all.
+    ``is_delta`` is 1 for the extra of a class in a voxel, 0 for its intersection: Bm[HWD], or a number for all.
     """
 
     def __init__(self, channels: LogProbabilities, is_delta: torch.Tensor | float) -> None:

@@ -76,15 +76,9 @@ class RegionDiceLoss(nn.Module):
 
 def slice_counts(inside: torch.Tensor, decided: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
     """
-    For which classes a slice counts.
+    For which classes a slice counts: 1 or 0, of size 1 along the axes of the slice.
 
-    Args:
-        inside: 1 where a voxel is known to be of the class, 0 elsewhere, Bm[HWD].
-        decided: 1 where it is known whether it is.
-        axes: the axes of a slice.
-
-    Returns:
-        1 where it does, of size 1 along the axes.
+    ``inside`` is 1 where a voxel is known to be of the class, ``decided`` where it is known whether it is, Bm[HWD].
     """
     share, shown = decided.mean(axes, keepdim=True), inside.sum(axes, keepdim=True)
     return ((share == 1.0) | ((share > MAJORITY) & (shown > 0.0))).to(decided.dtype)

@@ -45,13 +45,7 @@ Pointwise: TypeAlias = Callable[[LogProbabilities], torch.Tensor]
 
 
 class PointwisePart:
-    """
-    A part of the loss: f_P or f_N at some entries.
-
-    Args:
-        entries: the probabilities it is about.
-        *functions: f_P or f_N; of several, the sum.
-    """
+    """A part of the loss: f_P or f_N, or the sum of several, at the entries that it is about."""
 
     def __init__(self, entries: Entries, *functions: Pointwise) -> None:
         self.entries = entries
@@ -151,10 +145,7 @@ class Excluded(LogProbabilities):
     """
     Entries of Eq. 17-18, exclusive: every excluded class, and all of them merged where the voxel's class is known.
 
-    Their logs are not needed.
-
-    Args:
-        prob: the probabilities, B(m + 1)[HWD].
+    Their logs are not needed beside their probabilities, B(m + 1)[HWD].
     """
 
     def __init__(self, prob: torch.Tensor) -> None:

@@ -23,20 +23,12 @@ AIR = -500.0
 
 @dataclass(frozen=True)
 class Sample:
-    """
-    What is kept of an image beside its record.
-
-    Args:
-        record: its record, as `check` has it.
-        minimum: smallest grey value of every channel.
-        foreground: sorted grey values of the voxels that are known not to be background, (C, :data:`SAMPLES` or 0).
-        reach: per axis, how far from the middle of the image in mm the farthest of these voxels lies.
-    """
+    """What is kept of an image beside its record."""
 
     record: FileRecord
-    minimum: tuple[float, ...]
-    foreground: np.ndarray
-    reach: tuple[float, ...]
+    minimum: tuple[float, ...]  # smallest grey value of every channel
+    foreground: np.ndarray  # sorted grey values of voxels that are known not to be background, (C, SAMPLES or 0)
+    reach: tuple[float, ...]  # per axis, how far from the middle of the image in mm the farthest of these lies
 
 
 @dataclass(frozen=True)

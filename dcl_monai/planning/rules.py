@@ -27,18 +27,11 @@ LARGEST_PATCH = {2: 2048**2, 3: 256**3}
 
 @dataclass(frozen=True)
 class Topology:
-    """
-    The shape of a U-Net.
+    """The shape of a U-Net."""
 
-    Args:
-        patch_size: size of a patch, a multiple of ``divisor``.
-        strides: of every stage, per axis; the first is 1.
-        kernels: sizes of the convolutions of every stage, per axis.
-    """
-
-    patch_size: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-    kernels: tuple[tuple[int, ...], ...]
+    patch_size: tuple[int, ...]  # a multiple of the divisor
+    strides: tuple[tuple[int, ...], ...]  # of every stage, per axis; the first is 1
+    kernels: tuple[tuple[int, ...], ...]  # sizes of the convolutions of every stage, per axis
 
     @property
     def divisor(self) -> tuple[int, ...]:
@@ -58,12 +51,8 @@ def is_anisotropic(spacing: Sequence[float], shape: Sequence[float]) -> bool:
 
 def target_spacing(spacings: np.ndarray, shapes: np.ndarray) -> np.ndarray:
     """
-    The voxel size that all images are brought to: the median, and on a very coarse axis the 10th percentile, so that
-    few images lose slices; but never finer than the other axes.
-
-    Args:
-        spacings: voxel sizes of the images, (n, 3).
-        shapes: their sizes, (n, 3).
+    The voxel size that all images, of these spacings and shapes (n, 3), are brought to: the median, and on a very
+    coarse axis the 10th percentile, so that few images lose slices; but never finer than the other axes.
     """
     target = np.median(spacings, axis=0)
     if is_anisotropic(target, np.median(shapes, axis=0)):
@@ -123,14 +112,7 @@ def shrink(spacing: Sequence[float], topology: Topology, median_shape: Sequence[
 
 
 def coarsen(spacing: np.ndarray, extent: np.ndarray, voxels: int) -> np.ndarray:
-    """
-    A coarser voxel size, by which an image has no more than so many voxels; the finest axes lose first.
-
-    Args:
-        spacing: voxel size per axis.
-        extent: size of the image in mm.
-        voxels: voxels that it may have.
-    """
+    """A coarser voxel size, by which an image of that extent has so many voxels at most; the finest axes lose first."""
     low, high = 0.0, float(extent.max())
     if np.prod(extent / spacing) <= voxels:
         return spacing

@@ -31,7 +31,7 @@ def say_time(plan: Plan, num_classes: int, channels: int, steps: tuple[int, int]
         plan: the plan.
         num_classes: number of classes.
         channels: channels of an image.
-        steps: steps of either stage.
+        steps: steps of stage 1 and of stage 2.
     """
     if plan.device == "cuda" and not torch.cuda.is_available():
         return "its time on a GPU was not measured here"
@@ -47,17 +47,9 @@ def step_seconds(
     network: Mapping[str, Any], patch_size: Sequence[int], batch_size: int, device: str, steps: int = 2
 ) -> tuple[float, float]:
     """
-    Measure a step of stage 1 and a step of stage 2.
+    Seconds that a step of stage 1 and a step of stage 2 take, measured on ``steps`` of either, after one that is not.
 
-    Args:
-        network: arguments of :class:`~dcl_monai.networks.CompNet`.
-        patch_size: size of an image or patch.
-        batch_size: items per step.
-        device: ``"cpu"`` or ``"cuda"``.
-        steps: steps that are measured, after one that is not.
-
-    Returns:
-        seconds per step of either stage.
+    ``network`` are arguments of :class:`~dcl_monai.networks.CompNet`, ``device`` is ``"cpu"`` or ``"cuda"``.
     """
     primnet = CompNet(**network).to(device)
     dualnet = copy.deepcopy(primnet).eval().requires_grad_(False)

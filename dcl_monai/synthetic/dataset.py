@@ -34,18 +34,11 @@ class _Marker(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(ABC):
-    """
-    A kind of synthetic data set: what its subjects are, and where their files lie.
+    """A kind of synthetic data set: what its subjects are, and where their files lie."""
 
-    Args:
-        generator: its name in the marker file.
-        version: raised whenever the same seed gives other voxels; data sets of another version are rewritten.
-        subjects: pattern of the names in the folder that a reader of the data set would take for subjects.
-    """
-
-    generator: str
-    version: int
-    subjects: str
+    generator: str  # its name in the marker file
+    version: int  # raised whenever the same seed gives other voxels; data sets of another version are rewritten
+    subjects: str  # pattern of the names in the folder that a reader of the data set would take for subjects
 
     @abstractmethod
     def names(self, index: int) -> set[str]:
@@ -74,20 +67,7 @@ def write_dataset(layout: Layout, root: str | Path, num_subjects: int, seed: int
     unfinished or smaller one is completed. A data set of the same kind with another seed, of another generator version
     or with more subjects is replaced. Files are moved into place only when they are whole.
 
-    Args:
-        layout: kind of the data set.
-        root: folder of the data set; made when missing.
-        num_subjects: number of subjects, at least 1.
-        seed: non-negative seed of the data set.
-        progress: whether to show a progress bar on stderr; there is none without a terminal.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ValueError: when an argument is out of range.
-        DataError: when ``root`` is not a folder or holds subjects or a marker that this function did not write;
-            nothing is changed then.
+    A folder that holds subjects or a marker that this function did not write is refused, and not changed.
     """
     root = Path(root)
     if num_subjects < 1:

@@ -145,16 +145,10 @@ def load_class_map(item: Item, num_classes: int) -> tuple[np.ndarray, np.ndarray
 
 def draw_scribbles(class_map: np.ndarray, shown: Sequence[int], seed: int, blank: int = BLANK) -> np.ndarray:
     """
-    Draw strokes of some classes, slice by slice along the last axis.
+    Draw strokes of some classes of a map of class indices (H, W[, D]), slice by slice along the last axis.
 
-    Args:
-        class_map: class index of every voxel, shape (H, W[, D]).
-        shown: classes of which strokes are drawn; class 0 is the background, whose strokes run around the others.
-        seed: seed of the strokes.
-        blank: value off every stroke.
-
-    Returns:
-        the class index on the strokes and ``blank`` elsewhere, of the same shape; uint8, or uint16 if need be.
+    Those of the background, class 0, run around the others. The result is the class index on the strokes and ``blank``
+    elsewhere, in uint8, or uint16 if need be.
     """
     volume = class_map if class_map.ndim == 3 else class_map[..., None]
     strokes = np.full(volume.shape, blank, dtype=np.uint8 if blank <= BLANK else np.uint16)

@@ -169,11 +169,9 @@ def _closed(data: Any, number: Any) -> Iterator[np.ndarray]:
 
 def fill_contours(contours: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """
-    The pixels whose centres lie inside contours, or on them; a contour within a filled one is a hole.
+    The pixels of a slice whose centres lie inside contours, or on them; a contour within a filled one is a hole.
 
-    Args:
-        contours: corners (n, 2) of every contour, in pixels; the centre of the first pixel is (0, 0).
-        shape: of the slice.
+    The corners (n, 2) of every contour are in pixels; the centre of the first pixel is (0, 0).
     """
     mask = np.zeros(shape, bool)
     for corners in sorted(contours, key=_area, reverse=True):

@@ -226,16 +226,9 @@ def _blur(
     codes: np.ndarray, spreads: Sequence[bool], radius: float, spacing: Sequence[float]
 ) -> tuple[np.ndarray, list[frozenset[int]]]:
     """
-    Find for every voxel all codes within a distance, from centre to centre.
+    Find for every voxel all codes within a radius in mm, from centre to centre: new codes, and the old ones of each.
 
-    Args:
-        codes: the codes.
-        spreads: for every code, whether it reaches others, and they it; one that says nothing does not.
-        radius: the distance in mm.
-        spacing: size of a voxel in mm.
-
-    Returns:
-        new codes, and the old codes that each stands for.
+    ``spreads`` says of every code whether it reaches others, and they it; one that says nothing does not.
     """
     mixed, members = codes, [frozenset([code]) for code in range(len(spreads))]
     takes = np.asarray(spreads)[codes]

@@ -90,18 +90,7 @@ def stored_annotation(label: str | Path, classes: Sequence[str]) -> Annotation:
 
 
 def check_annotation(label: str | Path, note: Mapping[str, Any], classes: Sequence[str], image: str | Path) -> None:
-    """
-    Refuse a label that no training could read, before it is stored.
-
-    Args:
-        label: label file.
-        note: what the client sent with it.
-        classes: class names of the model, background first.
-        image: image file that the label belongs to.
-
-    Raises:
-        DataError: as :class:`StoredAnnotationd` and :class:`~dcl_monai.transforms.LoadCandidatesd` do.
-    """
+    """Refuse a label of an image that no training could read, before it is stored with the client's note."""
     path = Path(label)
     _annotation(path, note, classes)
     for mistake in geometry_mistakes(str(path), read_label(str(path)), read_image(str(image))):

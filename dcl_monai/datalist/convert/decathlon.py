@@ -26,13 +26,6 @@ def convert_decathlon(root: str | Path, note: Note = logger.info) -> dict[str, A
     Describe a task of the Decathlon, split 60/20/20; the test images, which have no public labels, are left out.
 
     The ``dataset.json`` of nnU-Net v1 has the same form, but its images end on ``_0000``; they are found, too.
-
-    Args:
-        root: folder that holds ``dataset.json``.
-        note: called with a sentence about what is left out or assumed.
-
-    Raises:
-        DataError: when a file is missing, or ``dataset.json`` has another form.
     """
     root = existing_folder(root, "dataset.json, imagesTr and labelsTr")
     path = root / "dataset.json"

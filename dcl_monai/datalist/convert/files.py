@@ -25,16 +25,7 @@ Note = Callable[[str], None]
 
 
 def existing_folder(root: str | Path, holds: str) -> Path:
-    """
-    Return the absolute path of a folder.
-
-    Args:
-        root: the folder.
-        holds: what it should hold, for the message.
-
-    Raises:
-        DataError: when there is no such folder.
-    """
+    """Return the absolute path of a folder; if there is none, say what it should hold."""
     root = Path(root).expanduser()
     if not root.is_dir():
         raise DataError(f"{root}: no such folder. Give the folder that holds {holds}.")
@@ -52,17 +43,11 @@ def read_dataset_json(root: Path) -> dict[str, Any]:
 
 def files_by_subject(root: Path, expression: str) -> dict[str, Path]:
     """
-    Find files anywhere below a folder by their names.
+    Find files anywhere below a folder, by subject: ``subject2`` before ``subject10``.
 
     Args:
         root: the folder.
         expression: regular expression of a whole file name; its group ``subject`` tells whose file it is.
-
-    Returns:
-        the files by subject, ``subject2`` before ``subject10``.
-
-    Raises:
-        DataError: when there are two of one subject.
     """
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*")):
@@ -101,16 +86,7 @@ def described_unlabelled(
     """
     Describe images without a label as a data set that is training as a whole: nothing could be measured on them.
 
-    Args:
-        name: name of the data set of the labelled images.
-        root: the folder.
-        images: the images by subject.
-        usable: subjects that are not kept for validation or test.
-        wanted: whether they are used at all.
-        note: called with how many are used, and how many are left out.
-
-    Returns:
-        the data set by its name; nothing if no image is used.
+    Nothing is described if they are not wanted. Only subjects that no folder keeps for validation or test are usable.
     """
     taken = [subject for subject in images if wanted and subject in usable]
     if taken:

@@ -58,13 +58,7 @@ def convert_nnunet(root: str | Path, channel: int | None = None, note: Note = lo
     since the classes of the model exclude each other, and every region of several values a union, see
     :func:`name_values`.
 
-    Args:
-        root: folder that holds ``dataset.json``.
-        channel: number of the channel that is used; default: all.
-        note: called with a sentence about what is left out or assumed.
-
-    Raises:
-        DataError: when a file is missing, ``dataset.json`` has another form, or there is no such channel.
+    All channels are used, unless one is chosen by its number.
     """
     root = existing_folder(root, "dataset.json, imagesTr and labelsTr")
     path = root / "dataset.json"

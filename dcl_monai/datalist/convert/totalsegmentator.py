@@ -31,14 +31,8 @@ def convert_totalsegmentator(
     Describe a folder in TotalSegmentator's layout: a folder per subject, with an image and a mask per structure.
 
     A mask that exists means annotated; one without a voxel, looked for and absent; one that is missing, not annotated.
-
-    Args:
-        root: folder with one folder per subject, and perhaps ``meta.csv`` with its column ``split``.
-        structures: names of the structures to learn, separated by commas; default: all.
-        note: called with a sentence about splits and what is left out.
-
-    Raises:
-        DataError: when no such folder is found, or a structure has no mask.
+    There may be ``meta.csv`` with its column ``split``. All structures are learned, unless names are given, separated
+    by commas.
     """
     root = existing_folder(root, "s0001/ct.nii.gz, s0001/segmentations/liver.nii.gz, ...")
     subjects = {path.name: found for path in sorted(root.iterdir()) if (found := image_of(path)) is not None}
