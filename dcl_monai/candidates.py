@@ -47,6 +47,7 @@ __all__ = [
     "as_numbers",
     "candidate_label",
     "candidate_sets",
+    "coded",
     "expand",
     "from_bits",
     "indistinct_classes",
@@ -190,6 +191,12 @@ def candidate_label(codes: torch.Tensor, sets: Sequence[int], like: torch.Tensor
         label.copy_meta_from(like)
     label.meta[CANDIDATE_SETS] = tuple(int(bits) for bits in sets)
     return label
+
+
+def coded(outside: int, sets: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The table of all these sets, that of a voxel outside the image first, and the place of each of ``sets`` in it."""
+    table = list(dict.fromkeys([outside, *sets]))
+    return table, [table.index(bits) for bits in sets]
 
 
 def candidate_sets(label: torch.Tensor) -> tuple[int, ...]:

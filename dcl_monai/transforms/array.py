@@ -15,6 +15,7 @@ from dcl_monai.candidates import (
     all_classes,
     candidate_label,
     candidate_sets,
+    coded,
     expand,
     from_bits,
     label_sets,
@@ -88,15 +89,12 @@ class EncodeCandidates(Transform):
         found, inverse, counts = np.unique(raw, return_inverse=True, return_counts=True)
         for mistake in value_mistakes(name, found, counts, self.sets):
             raise DataError(mistake.message)
-        table = [shown_set(self.outside, shown, self.num_classes)]
-        codes = np.zeros(len(found), dtype=np.int64)
-        for position, value in enumerate(found):
-            bits = shown_set(self.sets[int(value)], shown, self.num_classes)
-            if bits not in table:
-                table.append(bits)
-            codes[position] = table.index(bits)
-        coded = torch.from_numpy(codes[inverse].reshape(raw.shape).astype(np.float32)).to(tensor.device)
-        return candidate_label(coded, table, like=tensor)
+        outside, *sets = (
+            shown_set(bits, shown, self.num_classes) for bits in (self.outside, *(self.sets[int(v)] for v in found))
+        )
+        table, places = coded(outside, sets)
+        codes = torch.from_numpy(np.array(places, np.float32)[inverse].reshape(raw.shape)).to(tensor.device)
+        return candidate_label(codes, table, like=tensor)
 
 
 class IntersectCandidates(Transform):
@@ -136,12 +134,8 @@ class IntersectCandidates(Transform):
                 f"{_name(label)} and {_name(other)} disagree in {count} voxel(s): one allows classes "
                 f"{from_bits(conflicts[0][0])}, the other {from_bits(conflicts[0][1])}. Correct one of them or drop it."
             )
-        table = [sets[0] & other_sets[0]]
-        codes = torch.zeros(len(found), dtype=torch.float32, device=joint.device)
-        for position, (first, second) in enumerate(pairs):
-            if first & second not in table:
-                table.append(first & second)
-            codes[position] = table.index(first & second)
+        table, places = coded(sets[0] & other_sets[0], [first & second for first, second in pairs])
+        codes = torch.tensor(places, dtype=torch.float32, device=joint.device)
         if not table[0]:  # the two differ only outside the image, where nobody drew: nothing is known there
             table[0] = sets[0] | other_sets[0]
         return candidate_label(codes[inverse], table, like=label)

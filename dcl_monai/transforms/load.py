@@ -11,7 +11,7 @@ from monai.config import KeysCollection
 from monai.data import MetaTensor
 from monai.transforms import MapTransform
 
-from dcl_monai.candidates import agreed, all_classes, candidate_label, outlines, shown_set
+from dcl_monai.candidates import agreed, all_classes, candidate_label, coded, outlines, shown_set
 from dcl_monai.datalist.agreement import Agreement
 from dcl_monai.datalist.items import SPECIFICATION, Annotation, Item, annotations_of
 from dcl_monai.utils import DataError
@@ -65,14 +65,9 @@ class LoadCandidatesd(MapTransform):
         if wrong is not None:
             raise DataError(wrong.message)
         agreement = Agreement(annotations, self.num_classes)
-        table = [self.outside(annotations)]
-        codes = np.zeros(len(drawings.choices), np.float32)
-        for place, choices in enumerate(drawings.choices):
-            bits = agreement(choices)
-            if bits not in table:
-                table.append(bits)
-            codes[place] = table.index(bits)
-        label = candidate_label(torch.from_numpy(codes[drawings.codes])[None], table, like=image)
+        table, places = coded(self.outside(annotations), [agreement(choices) for choices in drawings.choices])
+        codes = np.array(places, np.float32)[drawings.codes]
+        label = candidate_label(torch.from_numpy(codes)[None], table, like=image)
         if annotations:
             label.meta["filename_or_obj"] = annotations[0]["label"]
         return label
