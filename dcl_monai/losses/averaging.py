@@ -146,12 +146,7 @@ AVERAGING: dict[str, type[Averaging]] = {"sum": SumMean, "balanced": BalancedMea
 
 
 def make_averaging(averaging: str | Averaging) -> Averaging:
-    """
-    Return the average of a name, or the one given.
-
-    Raises:
-        ValueError: for a name that does not exist.
-    """
+    """Return the average of a name, or the one given."""
     if isinstance(averaging, Averaging):
         return averaging
     if averaging not in AVERAGING:

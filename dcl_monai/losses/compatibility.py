@@ -141,7 +141,7 @@ def find_counterexample(
     loss: Loss, num_classes: int = 4, trials: int = 20, tolerance: float = 1e-6, seed: int = 0
 ) -> Counterexample | None:
     """
-    Look for a prediction that costs less than the ground truth.
+    Look for a prediction that costs less than the ground truth; the first that is found is one of the smallest image.
 
     Args:
         loss: ``loss(logits, candidates)`` of logits Bm[HWD] and boolean candidate sets Bm[HWD], a scalar.
@@ -149,9 +149,6 @@ def find_counterexample(
         trials: truths and annotations of every kind and image size.
         tolerance: by how much it must cost less.
         seed: seed of all random choices.
-
-    Returns:
-        the first counterexample that is found, of the smallest image; ``None`` if there is none.
     """
     rng = torch.Generator().manual_seed(seed)
     for shape in SHAPES:

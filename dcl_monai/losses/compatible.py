@@ -14,7 +14,7 @@ from .probabilities import LogProbabilities
 from .region import RegionDiceLoss
 from .terms import NEGATIVE, POSITIVE, Part, joined
 
-__all__ = ["COMBINATIONS", "CompatibleLoss"]
+__all__ = ["COMBINATIONS", "CompatibleLoss", "TermLoss"]
 
 COMBINATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ce": (("ce",), ("ce",)),
@@ -25,7 +25,15 @@ COMBINATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Named combinations: positive parts, negative parts."""
 
 
-class CompatibleLoss(nn.Module):
+class TermLoss(nn.Module):
+    """A loss of partial labels that is the sum of named terms."""
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Return the loss; the inputs are those of ``terms``."""
+        return torch.stack(list(self.terms(*inputs).values())).sum()  # type: ignore[operator]
+
+
+class CompatibleLoss(TermLoss):
     """
     L_comp = a1 L_P + a2 L_N over known entries only (Eq. 2-4), of m logits, or of 2m (Eq. 6).
 
@@ -109,10 +117,6 @@ class CompatibleLoss(nn.Module):
         if self.region_weight:
             terms["region"] = self.region_weight * self.region.of_probabilities(prob, candidates)
         return terms
-
-    def forward(self, logits: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-        """Return the loss, see :meth:`terms`."""
-        return torch.stack(list(self.terms(logits, candidates).values())).sum()
 
 
 def _parts(parts: Sequence[str | Part], registry: Mapping[str, Part]) -> tuple[Part, ...]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from .compatible import TermLoss
+
 __all__ = ["DeepSupervision"]
 
 
-class DeepSupervision(nn.Module):
+class DeepSupervision(TermLoss):
     """
     Average a loss over the heads of a deeply supervised network, each with half the weight of the finer one before.
 
@@ -50,7 +52,3 @@ class DeepSupervision(nn.Module):
     ) -> dict[str, torch.Tensor]:
         terms = getattr(self.loss, "terms", None)
         return terms(logits, candidates, *conditions) if terms else {"supervised": self.loss(logits, candidates)}
-
-    def forward(self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor) -> torch.Tensor:
-        """Return the loss, see :meth:`terms`."""
-        return torch.stack(list(self.terms(logits, candidates, *conditions).values())).sum()

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .averaging import Averaging, make_averaging
-from .compatible import COMBINATIONS, CompatibleLoss
+from .compatible import COMBINATIONS, CompatibleLoss, TermLoss
 from .probabilities import LogProbabilities
 from .terms import POINTWISE_NEGATIVE, Pointwise, summed
 
@@ -73,7 +73,7 @@ class PriorLoss(nn.Module):
         return (self.averaging(of_cap, outside) + self.averaging(of_delta, inside)).mean()
 
 
-class ConditionalCompatibleLoss(nn.Module):
+class ConditionalCompatibleLoss(TermLoss):
     """
     L_cc = L_comp + w L_prior (Eq. 8); the paper has w = 1. f_N of the prior is that of the chosen combination.
 
@@ -120,13 +120,3 @@ class ConditionalCompatibleLoss(nn.Module):
         if self.prior_weight:
             terms["prior"] = self.prior_weight * self.prior.of_probabilities(channels, cond_mask, cond_known)
         return terms
-
-    def forward(
-        self,
-        logits: torch.Tensor,
-        candidates: torch.Tensor,
-        cond_mask: torch.Tensor,
-        cond_known: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the loss, see :meth:`terms`."""
-        return torch.stack(list(self.terms(logits, candidates, cond_mask, cond_known).values())).sum()

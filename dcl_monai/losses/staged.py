@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 from .averaging import Scheduled
+from .compatible import TermLoss
 
 __all__ = ["StagedLoss"]
 
 
-class StagedLoss(Scheduled):
+class StagedLoss(Scheduled, TermLoss):
     """
     One loss in stage 1 and another in stage 2.
 
@@ -45,8 +46,3 @@ class StagedLoss(Scheduled):
         """
         terms: dict[str, torch.Tensor] = self.current.terms(logits, candidates, *conditions)  # type: ignore[operator]
         return terms
-
-    def forward(self, logits: torch.Tensor, candidates: torch.Tensor, *conditions: torch.Tensor) -> torch.Tensor:
-        """Return the current loss, see :meth:`terms`."""
-        loss: torch.Tensor = self.current(logits, candidates, *conditions)
-        return loss
