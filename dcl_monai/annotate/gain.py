@@ -29,26 +29,15 @@ THUMBNAIL = (6, 6, 3)
 
 @dataclass(frozen=True)
 class Choice:
-    """
-    A structure to draw next.
+    """A structure to draw next."""
 
-    Args:
-        case: index of the image.
-        structure: index of the class.
-        gain: what the ranking goes by, the larger the better; comparable within one ranking only.
-        error: expected error of the model there, 1 - Dice.
-        rarity: how rarely the structure is drawn, 1 for the rarest.
-        diversity: how unlike what is drawn or chosen already the image is, 0 to 1.
-        minutes: that it takes.
-    """
-
-    case: int
-    structure: int
-    gain: float
-    error: float
-    rarity: float
-    diversity: float
-    minutes: float
+    case: int  # index of the image
+    structure: int  # index of the class
+    gain: float  # what the ranking goes by, the larger the better; comparable within one ranking only
+    error: float  # expected error of the model there, 1 - Dice
+    rarity: float  # how rarely the structure is drawn, 1 for the rarest
+    diversity: float  # how unlike what is drawn or chosen already the image is, 0 to 1
+    minutes: float  # that it takes
 
 
 def undrawn_structures(candidates: np.ndarray) -> list[int]:

@@ -51,20 +51,12 @@ code { background: #f2f2f2; padding: .1rem .3rem; }
 
 @dataclass(frozen=True)
 class Row:
-    """
-    A row of a page.
+    """A row of a page."""
 
-    Args:
-        title: image and structure.
-        text: what to do or to look at.
-        details: numbers.
-        picture: PNG in base64.
-    """
-
-    title: str
-    text: str
-    details: str
-    picture: str = ""
+    title: str  # image and structure
+    text: str  # what to do or to look at
+    details: str  # numbers
+    picture: str = ""  # PNG in base64
 
 
 @contextmanager

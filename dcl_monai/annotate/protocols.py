@@ -24,24 +24,14 @@ LARGER, SIGNIFICANT = 0.1, 0.01
 
 @dataclass(frozen=True)
 class Protocol:
-    """
-    A structure that one data set draws larger than another, compared with models of both.
+    """A structure that one data set draws larger than another, compared with models of both."""
 
-    Args:
-        structure: index of the class.
-        larger: data set that draws it larger.
-        smaller: the other one.
-        ratio: of the volumes.
-        p: by Mann and Whitney's test over subjects, corrected.
-        line: entry of the data set that draws it larger, for the datalist file; empty if it has no such value.
-    """
-
-    structure: int
-    larger: str
-    smaller: str
-    ratio: float
-    p: float
-    line: str
+    structure: int  # index of the class
+    larger: str  # data set that draws it larger
+    smaller: str  # the other one
+    ratio: float  # of the volumes
+    p: float  # by Mann and Whitney's test over subjects, corrected
+    line: str  # entry of the data set that draws it larger, for the datalist file; empty if it has no such value
 
 
 def find_protocols(

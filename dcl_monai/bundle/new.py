@@ -31,20 +31,12 @@ CONFIGURED = ("backbone", "condition_scale", "spatial_dims")
 
 @dataclass(frozen=True)
 class Schedule:
-    """
-    How long a bundle trains.
+    """How long a bundle trains."""
 
-    Args:
-        stage1_epochs: epochs of stage 1.
-        stage2_epochs: epochs of stage 2.
-        iterations: steps of an epoch.
-        val_interval: epochs from one validation to the next.
-    """
-
-    stage1_epochs: int
-    stage2_epochs: int
-    iterations: int
-    val_interval: int
+    stage1_epochs: int  # epochs of stage 1
+    stage2_epochs: int  # epochs of stage 2
+    iterations: int  # steps of an epoch
+    val_interval: int  # epochs from one validation to the next
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -59,26 +51,15 @@ and .850 after 1,200, 2,400 and 7,800 steps."""
 
 @dataclass(frozen=True)
 class NewBundle:
-    """
-    A bundle that can be written.
+    """A bundle that can be written."""
 
-    Args:
-        folder: where.
-        source: the file that describes the data.
-        size: ``"small"`` or ``"full"``.
-        datalist: the data.
-        fingerprint: what it looks like.
-        plan: what was decided.
-        settings: values of the template.
-    """
-
-    folder: Path
-    source: Path
-    size: str
-    datalist: Datalist
-    fingerprint: Fingerprint
-    plan: Plan
-    settings: BundleSettings
+    folder: Path  # where
+    source: Path  # the file that describes the data
+    size: str  # ``"small"`` or ``"full"``
+    datalist: Datalist  # the data
+    fingerprint: Fingerprint  # what it looks like
+    plan: Plan  # what was decided
+    settings: BundleSettings  # values of the template
 
     @property
     def table(self) -> str:

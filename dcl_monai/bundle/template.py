@@ -138,74 +138,42 @@ LINKS = ("inference.json", "logging.conf", "metadata.json", "train.json")
 
 @dataclass(frozen=True)
 class BundleSettings:
-    """
-    What makes one bundle differ from another.
+    """What makes one bundle differ from another."""
 
-    Args:
-        name: name of the folder.
-        title: name of the model in ``metadata.json``.
-        task: what it does, in a sentence.
-        description: how it was made, in a sentence.
-        classes: class names, background first.
-        spatial_dims: 2 for slices or 3 for volumes.
-        pixdim: voxel size in mm of the network's grid, -1 where it stays as it is.
-        spatial_size: size of an image or patch on that grid, -1 where it stays as it is.
-        batch_size: images or patches per step.
-        rotate_range: largest random rotation in radians, of the image or about every axis.
-        stage1_epochs: epochs of stage 1.
-        stage2_epochs: epochs of stage 2.
-        backbone: name of MONAI's network.
-        network: further arguments of :class:`~dcl_monai.networks.CompNet`.
-        synthetic: path of the function that writes the synthetic data into a folder; a bundle without it trains on
-            its own ``data/datalist.json``, and the next three are not used.
-        source: path of the function that describes a folder of data as a datalist.
-        split: sizes of training, validation and test.
-        annotated_per_subject: classes that a training subject shows.
-        averaging: average of the losses, see :mod:`dcl_monai.losses.averaging`.
-        intensity: ``clip``, ``mean`` and ``std`` of the data set; ``None``: every image by its own.
-        modality: as ``metadata.json`` names it.
-        channels: names of the channels of an image.
-        label_files: pattern of files that inference must not take for images.
-        example: folder below the synthetic data that inference segments by default.
-        iterations_per_epoch: steps of an epoch; ``None``: as many as the data gives.
-        val_interval: epochs from one validation to the next.
-        bank_size: images per class in the conditional bank.
-        authors: who made the bundle.
-        copyright: whose it is.
-        data_card: further entries of ``metadata.json`` about the data.
-        versions: versions of the packages that it was made with.
-    """
-
-    name: str
-    title: str
-    task: str
-    description: str
-    classes: tuple[str, ...]
-    spatial_dims: int
-    pixdim: tuple[float, ...]
-    spatial_size: tuple[int, ...]
-    batch_size: int
-    rotate_range: float | tuple[float, ...]
-    stage1_epochs: int
-    stage2_epochs: int
-    backbone: str
-    network: Mapping[str, Any]
+    name: str  # name of the folder
+    title: str  # name of the model in ``metadata.json``
+    task: str  # what it does, in a sentence
+    description: str  # how it was made, in a sentence
+    classes: tuple[str, ...]  # class names, background first
+    spatial_dims: int  # 2 for slices or 3 for volumes
+    pixdim: tuple[float, ...]  # voxel size in mm of the network's grid, -1 where it stays as it is
+    spatial_size: tuple[int, ...]  # size of an image or patch on that grid, -1 where it stays as it is
+    batch_size: int  # images or patches per step
+    rotate_range: float | tuple[float, ...]  # largest random rotation in radians, of the image or about every axis
+    stage1_epochs: int  # epochs of stage 1
+    stage2_epochs: int  # epochs of stage 2
+    backbone: str  # name of MONAI's network
+    network: Mapping[str, Any]  # further arguments of :class:`~dcl_monai.networks.CompNet`
+    # path of the function that writes the synthetic data into a folder; a bundle without it trains on its own
+    # ``data/datalist.json``, and the next three are not used
     synthetic: str = ""
-    source: str = ""
-    split: tuple[int, ...] = ()
-    annotated_per_subject: int = 1
-    averaging: str | Mapping[str, Any] = "anneal"
+    source: str = ""  # path of the function that describes a folder of data as a datalist
+    split: tuple[int, ...] = ()  # sizes of training, validation and test
+    annotated_per_subject: int = 1  # classes that a training subject shows
+    averaging: str | Mapping[str, Any] = "anneal"  # average of the losses, see :mod:`dcl_monai.losses.averaging`
+    # ``clip``, ``mean`` and ``std`` of the data set; ``None``: every image by its own
     intensity: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = field(default=None)
-    modality: str = "MR"
-    channels: tuple[str, ...] = ("image",)
-    label_files: str = "*_label.nii*"
-    example: str = ""
-    iterations_per_epoch: int | None = None
-    val_interval: int = 1
-    bank_size: int = 16
-    authors: str = "The dcl-monai developers"
-    copyright: str = "Copyright (c) The dcl-monai developers"
-    data_card: Mapping[str, Any] = field(default_factory=dict)
+    modality: str = "MR"  # as ``metadata.json`` names it
+    channels: tuple[str, ...] = ("image",)  # names of the channels of an image
+    label_files: str = "*_label.nii*"  # pattern of files that inference must not take for images
+    example: str = ""  # folder below the synthetic data that inference segments by default
+    iterations_per_epoch: int | None = None  # steps of an epoch; ``None``: as many as the data gives
+    val_interval: int = 1  # epochs from one validation to the next
+    bank_size: int = 16  # images per class in the conditional bank
+    authors: str = "The dcl-monai developers"  # who made the bundle
+    copyright: str = "Copyright (c) The dcl-monai developers"  # whose it is
+    data_card: Mapping[str, Any] = field(default_factory=dict)  # further entries of ``metadata.json`` about the data
+    # versions of the packages that it was made with
     versions: Mapping[str, str] = field(default_factory=lambda: TESTED)
 
 

@@ -45,6 +45,7 @@ def compute_surface_distances(
             continue
         edges = get_mask_edges(pred[j], sole[j])[:2]
         ways = [get_surface_distance(one, other, spacing=spacing) for one, other in (edges, reversed(edges))]
-        result[j, 0] = max(way.double().quantile(0.95) for way in ways)
-        result[j, 1] = torch.cat(ways).double().mean()
+        numbers = [torch.as_tensor(way).double() for way in ways]
+        result[j, 0] = max(way.quantile(0.95) for way in numbers)
+        result[j, 1] = torch.cat(numbers).mean()
     return result if include_background else result[1:]

@@ -27,38 +27,23 @@ Case = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class RunResults:
-    """
-    What a complete run has found.
+    """What a complete run has found."""
 
-    Args:
-        recipe: its recipe.
-        seed: its seed.
-        folder: where it lies.
-        division: seed of the division of the subjects, and fold.
-        record: its ``run.json``.
-        datalist: what it was trained and tested on.
-        dice: test volume -> structure -> Dice; structures that a volume does not show are missing.
-        shuffled: the same with shuffled conditions; empty for a network without conditions.
-        wrong_class: the same with conditions of the wrong class.
-        hd95: the same in mm; ``inf`` where the prediction missed the structure.
-        assd: the same of the average symmetric surface distance.
-        confusion: test volume -> (true class, predicted class) -> ml.
-        diagnostics: last values of the history.
-    """
-
-    recipe: str
-    seed: int
-    folder: Path
-    division: tuple[int, int]
-    record: Mapping[str, Any]
-    datalist: Datalist
+    recipe: str  # its recipe
+    seed: int  # its seed
+    folder: Path  # where it lies
+    division: tuple[int, int]  # seed of the division of the subjects, and fold
+    record: Mapping[str, Any]  # its ``run.json``
+    datalist: Datalist  # what it was trained and tested on
+    # test volume -> structure -> Dice; structures that a volume does not show are missing
     dice: Mapping[Case, Mapping[str, float]]
+    # the same with shuffled conditions; empty for a network without conditions
     shuffled: Mapping[Case, Mapping[str, float]]
-    wrong_class: Mapping[Case, Mapping[str, float]]
-    hd95: Mapping[Case, Mapping[str, float]]
-    assd: Mapping[Case, Mapping[str, float]]
-    confusion: Mapping[Case, Mapping[tuple[str, str], float]]
-    diagnostics: Mapping[str, str]
+    wrong_class: Mapping[Case, Mapping[str, float]]  # the same with conditions of the wrong class
+    hd95: Mapping[Case, Mapping[str, float]]  # the same in mm; ``inf`` where the prediction missed the structure
+    assd: Mapping[Case, Mapping[str, float]]  # the same of the average symmetric surface distance
+    confusion: Mapping[Case, Mapping[tuple[str, str], float]]  # test volume -> (true class, predicted class) -> ml
+    diagnostics: Mapping[str, str]  # last values of the history
 
     @property
     def annotations(self) -> Datalist:
@@ -96,16 +81,10 @@ class RunResults:
 
 @dataclass
 class RecipeResults:
-    """
-    The runs of a recipe.
+    """The runs of a recipe."""
 
-    Args:
-        name: the recipe.
-        runs: its complete runs, by division and seed.
-    """
-
-    name: str
-    runs: list[RunResults] = field(default_factory=list)
+    name: str  # the recipe
+    runs: list[RunResults] = field(default_factory=list)  # its complete runs, by division and seed
 
     def by_patient(
         self, structures: Sequence[str], phase: str | None = None, table: str = "dice"
@@ -154,24 +133,14 @@ class RecipeResults:
 
 @dataclass
 class StudyResults:
-    """
-    All complete runs of a study.
+    """All complete runs of a study."""
 
-    Args:
-        recipes: recipe -> its runs.
-        structures: names of the structures, without background.
-        unions: names of unions that were measured.
-        classes: names of all classes.
-        phases: phases of the test volumes, in order; empty if the data has none.
-        unfinished: names of runs that are not complete, and of recipes that not every division has.
-    """
-
-    recipes: dict[str, RecipeResults]
-    structures: list[str]
-    unions: list[str]
-    classes: list[str]
-    phases: list[str]
-    unfinished: list[str]
+    recipes: dict[str, RecipeResults]  # recipe -> its runs
+    structures: list[str]  # names of the structures, without background
+    unions: list[str]  # names of unions that were measured
+    classes: list[str]  # names of all classes
+    phases: list[str]  # phases of the test volumes, in order; empty if the data has none
+    unfinished: list[str]  # names of runs that are not complete, and of recipes that not every division has
 
     @property
     def runs(self) -> list[RunResults]:

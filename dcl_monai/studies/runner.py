@@ -28,18 +28,11 @@ POLL_SECONDS = 0.25
 
 @dataclass
 class Failure:
-    """
-    A run that failed.
+    """A run that failed."""
 
-    Args:
-        run: the run.
-        step: the command that failed.
-        code: its exit code.
-    """
-
-    run: Run
-    step: Step
-    code: int
+    run: Run  # the run
+    step: Step  # the command that failed
+    code: int  # its exit code
 
     def describe(self) -> str:
         """What is wrong and where to read on."""

@@ -43,26 +43,15 @@ RUN_IDS = (
 
 @dataclass(frozen=True)
 class Step:
-    """
-    A command of a run.
+    """A command of a run."""
 
-    Args:
-        name: what it does.
-        folder: where it writes.
-        workflow: id of the configuration that it runs.
-        files: config files, the last of which is written by :meth:`write`.
-        settings: content of that file.
-        result: file that is there when the step is done.
-        epochs: epochs that it trains.
-    """
-
-    name: str
-    folder: Path
-    workflow: str
-    files: tuple[str, ...]
-    settings: Mapping[str, Any]
-    result: Path
-    epochs: int = 0
+    name: str  # what it does
+    folder: Path  # where it writes
+    workflow: str  # id of the configuration that it runs
+    files: tuple[str, ...]  # config files, the last of which is written by :meth:`write`
+    settings: Mapping[str, Any]  # content of that file
+    result: Path  # file that is there when the step is done
+    epochs: int = 0  # epochs that it trains
 
     @property
     def command(self) -> list[str]:
@@ -83,22 +72,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """
-    A recipe trained with a seed.
+    """A recipe trained with a seed."""
 
-    Args:
-        recipe: name of the recipe.
-        seed: seed of weights, batches and hidden classes.
-        folder: everything of the run.
-        steps: what is to be done, in this order.
-        cwd: working directory of the commands.
-    """
-
-    recipe: str
-    seed: int
-    folder: Path
-    steps: tuple[Step, ...]
-    cwd: Path
+    recipe: str  # name of the recipe
+    seed: int  # seed of weights, batches and hidden classes
+    folder: Path  # everything of the run
+    steps: tuple[Step, ...]  # what is to be done, in this order
+    cwd: Path  # working directory of the commands
 
     @property
     def name(self) -> str:

@@ -24,38 +24,22 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Summary:
-    """
-    A mean over patients.
+    """A mean over patients."""
 
-    Args:
-        mean: the mean.
-        deviation: sample standard deviation over patients; ``nan`` for one patient.
-        low: lower end of the bootstrap interval.
-        high: upper end of it.
-        patients: number of patients that count.
-    """
-
-    mean: float
-    deviation: float
-    low: float
-    high: float
-    patients: int
+    mean: float  # the mean
+    deviation: float  # sample standard deviation over patients; ``nan`` for one patient
+    low: float  # lower end of the bootstrap interval
+    high: float  # upper end of it
+    patients: int  # number of patients that count
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """
-    Two rows on the same patients.
+    """Two rows on the same patients."""
 
-    Args:
-        difference: mean of one minus other.
-        p: two-sided p of Wilcoxon's signed-rank test; ``nan`` if there is nothing to test.
-        patients: number of patients that both have.
-    """
-
-    difference: float
-    p: float
-    patients: int
+    difference: float  # mean of one minus other
+    p: float  # two-sided p of Wilcoxon's signed-rank test; ``nan`` if there is nothing to test
+    patients: int  # number of patients that both have
 
 
 def patient_means(values: Mapping[Patient, Sequence[float]]) -> dict[Patient, float]:

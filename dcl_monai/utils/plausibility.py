@@ -37,20 +37,12 @@ class Bank(Protocol):
 
 @dataclass(frozen=True)
 class Structure:
-    """
-    How a class looks in the bank; slices of a 2D network, volumes of a 3D network.
+    """How a class looks in the bank; slices of a 2D network, volumes of a 3D network."""
 
-    Args:
-        smallest: fewest voxels.
-        largest: most voxels.
-        parts: most connected parts.
-        at_border: whether it reaches the border of the grid.
-    """
-
-    smallest: int
-    largest: int
-    parts: int
-    at_border: bool
+    smallest: int  # fewest voxels
+    largest: int  # most voxels
+    parts: int  # most connected parts
+    at_border: bool  # whether it reaches the border of the grid
 
 
 class Plausibility:

@@ -30,23 +30,16 @@ MAX_ANNOTATIONS = 8
 
 @dataclass
 class Example:
-    """
-    One row of the picture.
+    """One row of the picture."""
 
-    Args:
-        title: text of the row.
-        image: (H, W).
-        told: class index where the network was told it, the number of classes within a union of structures, -1
-            elsewhere (H, W); ``None`` where it was told nothing.
-        truth: the same as far as the files show it, (H, W); ``None`` where they show no more than the network was told.
-        prediction: class index (H, W).
-    """
-
-    title: str
-    image: np.ndarray
+    title: str  # text of the row
+    image: np.ndarray  # (H, W)
+    # class index where the network was told it, the number of classes within a union of structures, -1 elsewhere (H,
+    # W); ``None`` where it was told nothing
     told: np.ndarray | None
+    # the same as far as the files show it, (H, W); ``None`` where they show no more than the network was told
     truth: np.ndarray | None
-    prediction: np.ndarray
+    prediction: np.ndarray  # class index (H, W)
 
 
 def plot_overlays(examples: Sequence[Example], classes: Sequence[str], path: str | Path) -> None:

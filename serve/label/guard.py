@@ -92,30 +92,17 @@ class Label(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """
-    How much a client may ask for.
+    """How much a client may ask for."""
 
-    Args:
-        request: bytes of a request without a file.
-        upload: bytes of a request with a file.
-        name: bytes in the name of an image; file systems end at 255, with ending and temporary names.
-        uploads: files that are received at the same time.
-        waiting: inferences that wait for the one that runs.
-        silence: seconds without a byte of a body.
-        body: seconds for a whole body.
-        quota: bytes of all images and labels.
-        reserve: bytes of the disk that are left free.
-    """
-
-    request: int = 2**20
-    upload: int = 2**29
-    name: int = 200
-    uploads: int = 4
-    waiting: int = 8
-    silence: float = 30.0
-    body: float = 900.0
-    quota: int = 100 * 2**30
-    reserve: int = 2**30
+    request: int = 2**20  # bytes of a request without a file
+    upload: int = 2**29  # bytes of a request with a file
+    name: int = 200  # bytes in the name of an image; file systems end at 255, with ending and temporary names
+    uploads: int = 4  # files that are received at the same time
+    waiting: int = 8  # inferences that wait for the one that runs
+    silence: float = 30.0  # seconds without a byte of a body
+    body: float = 900.0  # seconds for a whole body
+    quota: int = 100 * 2**30  # bytes of all images and labels
+    reserve: int = 2**30  # bytes of the disk that are left free
 
 
 class Guard:

@@ -15,16 +15,10 @@ __all__ = ["DetailTable", "audit_table", "cost_table", "diagnostics_table", "div
 
 @dataclass
 class DetailTable:
-    """
-    A simple table of text.
+    """A simple table of text."""
 
-    Args:
-        head: names of the columns.
-        rows: cells.
-    """
-
-    head: list[str]
-    rows: list[list[str]]
+    head: list[str]  # names of the columns
+    rows: list[list[str]]  # cells
 
 
 def division_table(results: StudyResults) -> DetailTable:

@@ -96,16 +96,10 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
 
 @dataclass
 class Overlay:
-    """
-    A picture of a case.
+    """A picture of a case."""
 
-    Args:
-        title: which case it is.
-        picture: PNG in base64.
-    """
-
-    title: str
-    picture: str
+    title: str  # which case it is
+    picture: str  # PNG in base64
 
 
 def draw_overlays(results: StudyResults, recipes: Sequence[str], reference: str) -> list[Overlay]:

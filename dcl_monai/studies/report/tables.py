@@ -26,35 +26,20 @@ FULL = ("unet_f", "unet_f_region", "unet_f_staged")
 
 @dataclass
 class ReportRow:
-    """
-    A row with its numbers.
+    """A row with its numbers."""
 
-    Args:
-        row: the row of the study.
-        label: its name.
-        group: heading of the rows it belongs to, which may begin with a row that has no results.
-        marks: which columns of marks it has.
-        runs: number of complete runs.
-        labels: labels that annotators drew.
-        cells: place -> mean over patients.
-        seed_deviation: standard deviation of the average over the seeds, ``nan`` for one seed.
-        share: average in parts of that with all labels, ``nan`` without such a run.
-        tests: place -> comparison with the row it is tested against.
-        corrected: place -> p after Holm's correction.
-        paper: place -> mean and standard deviation that the paper prints.
-    """
-
-    row: Row
-    label: str
-    group: str
-    marks: list[bool]
-    runs: int
-    labels: float
-    cells: dict[str, Summary]
-    seed_deviation: float
-    share: float
-    tests: dict[str, Comparison] = field(default_factory=dict)
-    corrected: dict[str, float] = field(default_factory=dict)
+    row: Row  # the row of the study
+    label: str  # its name
+    group: str  # heading of the rows it belongs to, which may begin with a row that has no results
+    marks: list[bool]  # which columns of marks it has
+    runs: int  # number of complete runs
+    labels: float  # labels that annotators drew
+    cells: dict[str, Summary]  # place -> mean over patients
+    seed_deviation: float  # standard deviation of the average over the seeds, ``nan`` for one seed
+    share: float  # average in parts of that with all labels, ``nan`` without such a run
+    tests: dict[str, Comparison] = field(default_factory=dict)  # place -> comparison with the row it is tested against
+    corrected: dict[str, float] = field(default_factory=dict)  # place -> p after Holm's correction
+    # place -> mean and standard deviation that the paper prints
     paper: dict[str, tuple[float, float | None]] = field(default_factory=dict)
 
     def star(self, place: str) -> str:
@@ -66,22 +51,13 @@ class ReportRow:
 
 @dataclass
 class ReportTable:
-    """
-    A table.
+    """A table."""
 
-    Args:
-        name: name of the study.
-        study: the study.
-        places: columns of numbers, ``ED LV`` or ``LV``; the average comes after the structures.
-        rows: rows that have results.
-        missing: labels of rows that have none yet.
-    """
-
-    name: str
-    study: Study
-    places: list[str]
-    rows: list[ReportRow]
-    missing: list[str]
+    name: str  # name of the study
+    study: Study  # the study
+    places: list[str]  # columns of numbers, ``ED LV`` or ``LV``; the average comes after the structures
+    rows: list[ReportRow]  # rows that have results
+    missing: list[str]  # labels of rows that have none yet
 
     def best(self, place: str) -> float:
         """The largest mean of a column, as it is printed."""

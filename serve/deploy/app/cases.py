@@ -22,20 +22,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Case:
-    """
-    One thing to segment.
+    """One thing to segment."""
 
-    Args:
-        name: path relative to the folder, without the ending of an output.
-        files: a NIfTI file, or the slices of a series at one phase.
-        kind: ``nifti`` or ``dicom``.
-        frames: number of frames of a NIfTI file; one if its fourth axis holds channels.
-    """
-
-    name: str
-    files: tuple[Path, ...]
-    kind: str
-    frames: int = 1
+    name: str  # path relative to the folder, without the ending of an output
+    files: tuple[Path, ...]  # a NIfTI file, or the slices of a series at one phase
+    kind: str  # ``nifti`` or ``dicom``
+    frames: int = 1  # number of frames of a NIfTI file; one if its fourth axis holds channels
 
     @property
     def outputs(self) -> list[str]:
