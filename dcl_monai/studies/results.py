@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -51,28 +52,23 @@ class RunResults:
         teacher = self.folder / "teacher" / "datalist.json"
         return load_datalist(teacher) if teacher.is_file() else self.datalist
 
-    def labels(self) -> int:
-        """Labels that annotators drew: classes of every training subject, background included."""
-        shown: dict[str, set[int]] = {}
+    def shown(self) -> dict[str, set[int]]:
+        """Classes that annotators drew, by training subject."""
         content = self.annotations
+        shown: dict[str, set[int]] = {}
         for item in content["training"]:
             shown.setdefault(item["subject"], set()).update(decided_classes(item, len(content["classes"])))
-        return sum(map(len, shown.values()))
+        return shown
+
+    def labels(self) -> int:
+        """Labels that annotators drew: classes of every training subject, background included."""
+        return sum(map(len, self.shown().values()))
 
     def never_together(self) -> set[tuple[str, str]]:
         """Pairs of classes that no training subject shows together."""
-        content = self.annotations
-        classes = content["classes"]
-        shown: dict[str, set[int]] = {}
-        for item in content["training"]:
-            shown.setdefault(item["subject"], set()).update(decided_classes(item, len(classes)))
-        together = {(i, j) for classes_of in shown.values() for i in classes_of for j in classes_of}
-        return {
-            (classes[i], classes[j])
-            for i in range(len(classes))
-            for j in range(len(classes))
-            if i != j and (i, j) not in together
-        }
+        together = {pair for drawn in self.shown().values() for pair in permutations(drawn, 2)}
+        classes = self.datalist["classes"]
+        return {(classes[i], classes[j]) for i, j in set(permutations(range(len(classes)), 2)) - together}
 
     def cost(self, name: str) -> float:
         """Sum of ``wall_seconds`` or ``cpu_seconds`` over all attempts."""

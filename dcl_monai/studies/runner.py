@@ -100,22 +100,25 @@ def run_study(
             while pending or active:
                 while pending and len(active) < jobs:
                     run = pending.pop(0)
-                    begun = begin(run)
-                    if begun is None:
+                    lock = take_lock(run.folder)
+                    if lock is None:
                         elsewhere.append(run)
                         display.told(run, "running elsewhere")
-                    elif not begun.run.is_complete():
-                        active.append(begun)
-                        display.told(run, "running")
+                    elif run.is_complete():  # by somebody else, since this study began
+                        os.close(lock)
                     else:
-                        release(begun)
+                        run.note("running")
+                        steps = [step for step in run.steps if step is run.steps[-1] or not step.result.is_file()]
+                        active.append(Active(run, lock, steps, first_epoch=run.epochs_done()))
+                        display.told(run, "running")
                 for work in list(active):
                     code = advance(work, environment)
-                    if code is None:
-                        continue
-                    active.remove(work)
-                    finish(work, code, failures)
-                    display.told(work.run, "failed" if code else "complete")
+                    if code is not None:
+                        active.remove(work)
+                        if code:
+                            failures.append(Failure(work.run, work.steps[0], code))
+                        end(work, "failed" if code else "complete", f"exit code {code}" if code else "complete")
+                        display.told(work.run, "failed" if code else "complete")
                 display.update()
                 if active:
                     time.sleep(POLL_SECONDS)
@@ -125,26 +128,6 @@ def run_study(
                 display.told(work.run, "stopped")
             raise
     return elsewhere, failures
-
-
-def begin(run: Run) -> Active | None:
-    """Take the lock of a run; ``None`` if another process has it."""
-    lock = take_lock(run.folder)
-    if lock is None:
-        return None
-    steps = [step for step in run.steps if not is_done(run, step)]
-    work = Active(run, lock, steps, first_epoch=run.epochs_done())
-    if not run.is_complete():
-        run.note("running")
-    return work
-
-
-def is_done(run: Run, step: Step) -> bool:
-    """
-    Whether a step need not be repeated. The last one also draws pictures after its table, and so is done only when the
-    run is.
-    """
-    return step.result.is_file() and (step is not run.steps[-1] or run.is_complete())
 
 
 def advance(work: Active, environment: Mapping[str, str]) -> int | None:
@@ -186,14 +169,10 @@ def account(work: Active, usage: Any) -> None:
     work.max_rss_mb = max(work.max_rss_mb, usage.ru_maxrss / 1024)
 
 
-def finish(work: Active, code: int, failures: list[Failure]) -> None:
-    """Write down how a run ended."""
-    if code:
-        work.run.note("failed", work.attempt(f"exit code {code}"))
-        failures.append(Failure(work.run, work.steps[0], code))
-    else:
-        work.run.note("complete", work.attempt("complete"))
-    release(work)
+def end(work: Active, status: str, outcome: str) -> None:
+    """Write down how a run ended, and give its lock back."""
+    work.run.note(status, work.attempt(outcome))
+    os.close(work.lock)
 
 
 def stop(work: Active) -> None:
@@ -205,13 +184,7 @@ def stop(work: Active) -> None:
             _, status, usage = os.wait4(work.process.pid, 0)
             work.process.returncode = os.waitstatus_to_exitcode(status)
             account(work, usage)
-    work.run.note("stopped", work.attempt("stopped"))
-    release(work)
-
-
-def release(work: Active) -> None:
-    """Give the lock back."""
-    os.close(work.lock)
+    end(work, "stopped", "stopped")
 
 
 @contextlib.contextmanager

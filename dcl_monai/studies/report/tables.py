@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.tables import write_table
 
 from ..paper import paper_scores
-from ..results import RecipeResults, StudyResults
+from ..results import RunResults, StudyResults
 from ..statistics import Comparison, Summary, compare, holm, summarize
 from ..tables import Row, Study
 
@@ -96,6 +96,8 @@ def fill_table(name: str, study: Study, results: StudyResults, task: str) -> Rep
     """
     places = places_of(results)
     net = "nnUNet" if task == "mmwhs" else "UNet"
+    full = [results.recipes[name].by_patient(results.structures) for name in FULL if name in results.recipes]
+    best = max((summarize(list(values.values())).mean for values in full), default=math.nan)
     patients: dict[str, dict[str, dict]] = {}
     rows = []
     group = ""
@@ -105,8 +107,21 @@ def fill_table(name: str, study: Study, results: StudyResults, task: str) -> Rep
         if found is None:
             continue
         patients[row.recipe] = {place: found.by_patient(structures, phase) for place, phase, structures in places}
-        label = row.label.format(net=net)
-        rows.append(make_row(row, label, group, study, found, patients[row.recipe], results, task))
+        cells = {place: summarize(list(values.values())) for place, values in patients[row.recipe].items()}
+        rows.append(
+            ReportRow(
+                row=row,
+                label=row.label.format(net=net),
+                group=group,
+                marks=[letter in row.marks for letter, _ in study.columns],
+                runs=len(found.runs),
+                labels=found.mean_of(RunResults.labels),
+                cells=cells,
+                seed_deviation=found.seed_deviation(results.structures),
+                share=cells[AVERAGE].mean / best if best else math.nan,
+                paper=paper_scores(task, row.recipe),
+            )
+        )
     for filled in rows:
         other = patients.get(filled.row.against or "")
         if other is not None:
@@ -118,35 +133,6 @@ def fill_table(name: str, study: Study, results: StudyResults, task: str) -> Rep
             filled.corrected[place] = p
     missing = [row.label.format(net=net) for row in study.rows if row.recipe not in results.recipes]
     return ReportTable(name, study, [place for place, _, _ in places], rows, missing)
-
-
-def make_row(
-    row: Row,
-    label: str,
-    group: str,
-    study: Study,
-    found: RecipeResults,
-    patients: Mapping[str, Mapping],
-    results: StudyResults,
-    task: str,
-) -> ReportRow:
-    """The numbers of a row, without its tests."""
-    cells = {place: summarize(list(values.values())) for place, values in patients.items()}
-    full = [results.recipes[name] for name in FULL if name in results.recipes]
-    means = [summarize(list(anchor.by_patient(results.structures).values())).mean for anchor in full]
-    best = max(means, default=math.nan)
-    return ReportRow(
-        row=row,
-        label=label,
-        group=group,
-        marks=[letter in row.marks for letter, _ in study.columns],
-        runs=len(found.runs),
-        labels=found.mean_of(lambda run: run.labels()),
-        cells=cells,
-        seed_deviation=found.seed_deviation(results.structures),
-        share=cells[AVERAGE].mean / best if best else math.nan,
-        paper=paper_scores(task, row.recipe),
-    )
 
 
 def number(value: float | None) -> str:
