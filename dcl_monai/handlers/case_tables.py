@@ -42,7 +42,8 @@ class CaseTable(ABC):
     A CSV file with some lines for every volume of an evaluation.
 
     :py:class:`monai.handlers.MetricsSaver` writes one number per class and a file per metric, names volumes by their
-    path and may leave half a file.
+    path and may leave half a file. Attach this to an evaluator with decollated batches that hold ``subject`` and
+    perhaps ``dataset``, ``phase`` and ``case``, and outputs that hold one-hot ``pred`` and candidate sets ``label``.
 
     Args:
         classes: names of all classes, background first.
@@ -55,11 +56,6 @@ class CaseTable(ABC):
     columns: ClassVar[Sequence[str]]
 
     def attach(self, engine: Evaluator) -> None:
-        """
-        Args:
-            engine: the evaluator, with decollated batches that hold ``subject`` and perhaps ``dataset``, ``phase`` and
-                ``case``, and outputs that hold one-hot ``pred`` and candidate sets ``label``.
-        """
         engine.add_event_handler(Events.STARTED, lambda _: self.lines.clear())
         engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
         engine.add_event_handler(Events.COMPLETED, self)
@@ -188,10 +184,6 @@ class CaseDetails:
     enabled: bool | str = True
 
     def attach(self, engine: Evaluator) -> None:
-        """
-        Args:
-            engine: the evaluator, see :class:`CaseTable` and :class:`SavePredictions`.
-        """
         if as_bool(self.enabled):
             SurfaceTable(self.classes, f"{self.output_dir}/test_surface.csv").attach(engine)
             ConfusionTable(self.classes, f"{self.output_dir}/test_confusion.csv").attach(engine)

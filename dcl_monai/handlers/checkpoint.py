@@ -29,7 +29,8 @@ class RunCheckpoint:
     Save everything a run needs to go on, after every epoch, and take it up again when it is resumed.
 
     The file is replaced in one step: a run killed at any moment leaves the last complete checkpoint. Attach it last, so
-    that it sees the validation of the epoch. Of several ranks, rank 0 writes the file, and reads it for all.
+    that it sees the validation of the epoch. Of several ranks, rank 0 writes the file, and reads it for all. MONAI's
+    ``CheckpointSaver`` and ``CheckpointLoader`` would go on with other data or settings without a word.
 
     Args:
         path: the file.

@@ -23,7 +23,7 @@ class ShuffleConditions:
     """
     Give every target conditions that were picked for another one, during the runs of an evaluator.
 
-    If Dice does not fall, the network does not use its conditions.
+    If Dice does not fall, the network does not use its conditions. Attach it to an evaluator of its own.
 
     Args:
         network: network whose conditions are shuffled.
@@ -35,10 +35,6 @@ class ShuffleConditions:
         self.wrong_class = wrong_class
 
     def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: an evaluator of its own.
-        """
         engine.add_event_handler(Events.STARTED, self.shift, 1)
         engine.add_event_handler(Events.COMPLETED, self.shift, 0)
         engine.add_event_handler(Events.EXCEPTION_RAISED, self.end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import ignite.distributed as idist
 import numpy as np
@@ -25,12 +25,17 @@ NOTHING = "\N{EN DASH}"
 """Where no volume shows a structure."""
 
 
+@dataclass(eq=False)
 class DiceTable:
     """
     Log Dice by structure at the end of an evaluation, and write Dice of every volume to a CSV file.
 
     The log has mean and standard deviation over the volumes that show a structure: a row per data set and per phase,
     where there are several, and a row for all. ``mean`` is over the classes; unions stand behind it and do not enter.
+    It is laid out by hand, since ``rich`` would fold the cells of a wide table.
+
+    Attach it to an evaluator with decollated batches that hold ``subject`` and perhaps ``dataset``, ``phase`` and
+    ``case``.
 
     Args:
         classes: names of all classes, background first.
@@ -40,27 +45,14 @@ class DiceTable:
         title: what the log calls the table.
     """
 
-    def __init__(
-        self,
-        classes: Sequence[str],
-        path: str,
-        metric: str = "test_dice",
-        unions: Mapping[str, Sequence[int]] | None = None,
-        title: str = "test results",
-    ) -> None:
-        self.title = title
-        self.classes = list(classes)[1:]
-        self.path = Path(path)
-        self.metric = metric
-        self.unions = list(unions or {})
-        self.cases: list[dict[str, str]] = []
+    classes: Sequence[str]
+    path: str
+    metric: str = "test_dice"
+    unions: Mapping[str, Sequence[int]] | None = None
+    title: str = "test results"
+    cases: list[dict[str, str]] = field(default_factory=list, init=False)
 
     def attach(self, engine: Evaluator) -> None:
-        """
-        Args:
-            engine: the evaluator, with decollated batches that hold ``subject`` and perhaps ``dataset``, ``phase`` and
-                ``case``.
-        """
         engine.add_event_handler(Events.STARTED, lambda _: self.cases.clear())
         engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
         engine.add_event_handler(Events.COMPLETED, self)
@@ -79,7 +71,7 @@ class DiceTable:
         text = self.summary(dice)
         logger.info(f"{self.title}, mean ± standard deviation over the volumes that show a structure:\n{text}")
         noted = [key for key in NOTED if any(key in case for case in self.cases)]
-        rows = [[*noted, *self.classes, *self.unions]]
+        rows = [[*noted, *self.classes[1:], *(self.unions or {})]]
         for case, values in zip(self.cases, dice, strict=True):
             cells = ["" if np.isnan(value) else f"{value:.6f}" for value in values]
             rows.append([*(case.get(key, "") for key in noted), *cells])
@@ -92,15 +84,15 @@ class DiceTable:
         Args:
             dice: a row per volume and a column per class, then per union; nan where the volume does not show it.
         """
-        unions = [place for place, _ in enumerate(self.unions, len(self.classes)) if not np.isnan(dice[:, place]).all()]
-        names = [*self.classes, *self.unions]
-        rows = [["Dice", "volumes", *self.classes, "mean", *(names[place] for place in unions)]]
+        classes, names = self.classes[1:], [*self.classes[1:], *(self.unions or {})]
+        unions = [place for place in range(len(classes), len(names)) if not np.isnan(dice[:, place]).all()]
+        rows = [["Dice", "volumes", *classes, "mean", *(names[place] for place in unions)]]
         for name, chosen in self.groups():
             columns = [column[~np.isnan(column)] for column in dice[chosen].T]
-            means = [column.mean() for column in columns[: len(self.classes)] if len(column)]
+            means = [column.mean() for column in columns[: len(classes)] if len(column)]
             cells = [f"{column.mean():.3f} ± {column.std():.3f}" if len(column) else NOTHING for column in columns]
             mean = f"{np.mean(means):.3f}" if means else NOTHING
-            shown = [*cells[: len(self.classes)], mean, *(cells[place] for place in unions)]
+            shown = [*cells[: len(classes)], mean, *(cells[place] for place in unions)]
             rows.append([name, str(sum(chosen)), *shown])
         return layout(rows)
 

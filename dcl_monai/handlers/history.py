@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import ignite.distributed as idist
 import torch
@@ -25,11 +25,12 @@ __all__ = ["History"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class History:
     """
     Collect the mean of each loss term and the metrics of every epoch; log them, and write ``history.csv`` after every
     epoch and ``curves.png`` at the end. A resumed run continues the table that it finds. Several ranks average their
-    loss terms, and rank 0 writes.
+    loss terms, and rank 0 writes. Attach it to the trainer after the handlers that run validations.
 
     Args:
         output_dir: folder of the two files.
@@ -38,26 +39,19 @@ class History:
         datalist: the data; with it, the time left includes the test.
     """
 
-    def __init__(
-        self,
-        output_dir: str,
-        evaluators: list[Engine],
-        stage1_epochs: int | None = None,
-        datalist: Datalist | None = None,
-    ) -> None:
-        self.output_dir = Path(output_dir)
-        self.evaluators = evaluators
-        self.rows: list[dict[str, float]] = []
-        self.sums: dict[str, torch.Tensor] = {}
-        self.validated: dict[str, float] = {}
-        self.started = time.monotonic()
-        self.left = TimeLeft(stage1_epochs, cast(Mapping[str, Sequence[object]], datalist))
+    output_dir: str
+    evaluators: list[Engine]
+    stage1_epochs: int | None = None
+    datalist: Datalist | None = None
+    rows: list[dict[str, float]] = field(default_factory=list, init=False)
+    sums: dict[str, torch.Tensor] = field(default_factory=dict, init=False)
+    validated: dict[str, float] = field(default_factory=dict, init=False)
+    started: float = field(default_factory=time.monotonic, init=False)
+
+    def __post_init__(self) -> None:
+        self.left = TimeLeft(self.stage1_epochs, self.datalist)
 
     def attach(self, engine: DCLTrainer) -> None:
-        """
-        Args:
-            engine: the trainer; attach after the handlers that run validations.
-        """
         engine.add_event_handler(Events.STARTED, self.resume)
         engine.add_event_handler(Events.EPOCH_STARTED, self.start)
         engine.add_event_handler(Events.ITERATION_COMPLETED, self.add)
@@ -70,7 +64,7 @@ class History:
 
     def resume(self, engine: DCLTrainer) -> None:
         """Take up the table of a run that is resumed, up to the epoch that it continues from."""
-        table = self.output_dir / "history.csv"
+        table = Path(self.output_dir) / "history.csv"
         if engine.state.epoch > 0 and table.exists():
             rows = [{name: float(cell) for name, cell in row.items() if cell} for row in read_table(table)]
             self.rows = [row for row in rows if row["epoch"] <= engine.state.epoch]
@@ -116,9 +110,9 @@ class History:
         """Write the table."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
         rows = [[row.get(name, "") for name in columns] for row in self.rows]
-        write_table(self.output_dir / "history.csv", [columns, *rows])
+        write_table(f"{self.output_dir}/history.csv", [columns, *rows])
 
     def draw(self, engine: DCLTrainer) -> None:
         """Draw the curves."""
         if idist.get_rank() == 0:
-            plot_curves(self.rows, LOSS_TERMS, self.output_dir / "curves.png")
+            plot_curves(self.rows, LOSS_TERMS, f"{self.output_dir}/curves.png")

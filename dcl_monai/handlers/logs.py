@@ -35,10 +35,6 @@ class Progress:
         self.shown = 0.0
 
     def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: a trainer or an evaluator.
-        """
         if idist.get_rank() > 0:
             return
         if sys.stderr.isatty():
@@ -75,10 +71,6 @@ class TensorBoard:
         self.interval = interval
 
     def attach(self, engine: Engine) -> None:
-        """
-        Args:
-            engine: a :class:`~dcl_monai.engines.DCLTrainer` or an evaluator.
-        """
         if idist.get_rank() == 0:  # the writer makes its file at once
             TensorBoardStatsHandler(
                 log_dir=self.log_dir,

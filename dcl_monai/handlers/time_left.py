@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from ignite.engine import Engine, Events
+
+from dcl_monai.datalist import Datalist
 
 __all__ = ["TimeLeft"]
 
@@ -16,34 +19,25 @@ TESTING = 1.5
 """A test volume over a validation volume: it is brought back to its own grid."""
 
 
+@dataclass(eq=False)
 class TimeLeft:
     """
     Estimate the time left from the epochs and validations so far.
 
     Args:
         stage1_epochs: epochs of stage 1; ``None`` if there is but one stage.
-        volumes: number of items by split; with it, the validation and the test after training are included.
+        datalist: the data; with it, the validation and the test after training are included.
         clock: gives the time.
     """
 
-    def __init__(
-        self,
-        stage1_epochs: int | None = None,
-        volumes: Mapping[str, Sequence[object]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.stage1_epochs = stage1_epochs
-        self.tested = len((volumes or {}).get("test", ()))
-        self.validated = len((volumes or {}).get("validation", ()))
-        self.clock = clock
-        self.epochs: dict[bool, list[float]] = {False: [], True: []}
-        self.began = self.validation = 0.0
+    stage1_epochs: int | None = None
+    datalist: Datalist | None = None
+    clock: Callable[[], float] = time.monotonic
+    epochs: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []}, init=False)
+    began: float = field(default=0.0, init=False)
+    validation: float = field(default=0.0, init=False)
 
     def attach(self, evaluator: Engine) -> None:
-        """
-        Args:
-            evaluator: the validation.
-        """
         evaluator.add_event_handler(Events.STARTED, self.start)
         evaluator.add_event_handler(Events.COMPLETED, self.stop)
 
@@ -69,5 +63,7 @@ class TimeLeft:
         one = float(np.mean(self.epochs[False])) if self.epochs[False] else 0.0
         two = float(np.mean(self.epochs[True])) if self.epochs[True] else STAGE2 * one
         training = max(0, first - epoch) * one + min(epochs - epoch, max(0, epochs - first)) * two
-        ending = self.validation * (1 + TESTING * self.tested / self.validated) if self.validated else 0.0
-        return training + ending
+        if not self.datalist or not self.datalist["validation"]:
+            return training
+        volumes = TESTING * len(self.datalist["test"]) / len(self.datalist["validation"])
+        return training + self.validation * (1 + volumes)

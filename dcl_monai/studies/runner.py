@@ -108,6 +108,7 @@ def run_study(
                         os.close(lock)
                     else:
                         run.note("running")
+                        # the last step draws pictures after its table, and so is done only when the run is
                         steps = [step for step in run.steps if step is run.steps[-1] or not step.result.is_file()]
                         active.append(Active(run, lock, steps, first_epoch=run.epochs_done()))
                         display.told(run, "running")
