@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers import Forked
 
 from dcl_monai.cli import main
 from dcl_monai.cli.main import COMMANDS
@@ -36,8 +34,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_module_runs():
-    done = subprocess.run(
-        [sys.executable, "-m", "dcl_monai", "--help"], capture_output=True, text=True, encoding="utf-8"
-    )
+    done = Forked("-m", "dcl_monai", "--help").wait()
     assert done.returncode == 0
     assert all(command in done.stdout for command in COMMANDS)

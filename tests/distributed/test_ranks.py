@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers import Forked
+
+from .checks import RANKS, checks
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-RANKS = 2
-CHECKS = [
-    *(f"gradient of row {row}" for row in range(1, 7)),
-    "gradient ratio",
-    "one network with batch norm",
-    "history is the mean",
-    *(f"evaluation of {volumes} volumes" for volumes in (7, 2, 1)),
-    "shards",
-    "first rank works for all",
-    "files are written once",
-    "best model",
-    "checkpoint",
-    "seeds",
-    "draws of 3D training",
-]
+CHECKS = list(checks(Path()))
 
 
 @pytest.fixture(scope="module")
@@ -38,20 +23,10 @@ def results(tmp_path_factory) -> list[dict[str, str | None]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS), "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("checks.py")), str(folder)]
-    processes = [
-        subprocess.Popen(
-            line,
-            cwd=ROOT,
-            env=os.environ | group | {"RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": str(ROOT)},
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-        for rank in range(RANKS)
-    ]
-    errors = [process.communicate(timeout=300)[1] for process in processes]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
+    program = Path(__file__).with_name("checks.py")
+    processes = [Forked(program, folder, RANK=str(rank), LOCAL_RANK=str(rank), **group) for rank in range(RANKS)]
+    errors = [process.wait().stderr for process in processes]
     assert all((folder / f"rank{rank}.json").exists() for rank in range(RANKS)), errors
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(RANKS)]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import Forked
 from monai.bundle import ConfigParser
 
 from dcl_monai.networks import CompNet, DCLNet
@@ -166,8 +167,7 @@ class TestRefusals:
 
 def approve(workspace: Path) -> subprocess.CompletedProcess[str]:
     """What `start.sh --approve` runs."""
-    command = [sys.executable, SERVE / "approve.py", "--workspace", workspace]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return Forked(SERVE / "approve.py", "--workspace", workspace).wait()
 
 
 def test_approved_by_one_command(tmp_path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from helpers import Forked
 from rich.console import Console
 
 from dcl_monai.studies.progress import Display
@@ -129,19 +129,10 @@ def test_steps_that_are_done_are_not_repeated(tmp_path):
 def test_a_run_that_somebody_works_on_is_left_alone(tmp_path):
     run = make(tmp_path, GOOD)
     run.folder.mkdir(parents=True)
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); "
-            "time.sleep(60)",
-            str(run.folder / ".lock"),
-        ],
-        stdout=subprocess.PIPE,
-    )
+    script = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True)"
+    holder = Forked("-c", f"{script}; time.sleep(60)", run.folder / ".lock")
     try:
-        assert holder.stdout is not None
-        holder.stdout.readline()
+        holder.until(lambda: holder.printed("stdout"))
         assert run_all(run) == ([run], [])
         assert calls(run) == 0
     finally:
@@ -171,24 +162,17 @@ def test_stopping_leaves_a_run_that_can_go_on(tmp_path, number):
     run = make(tmp_path, EPOCHS)
     me = Path(__file__)
     script = (
-        f"import sys, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"import importlib.util, pathlib\n"
+        f"import sys, importlib.util, pathlib\n"
         f"spec = importlib.util.spec_from_file_location('me', {str(me)!r})\n"
         f"me = importlib.util.module_from_spec(spec); sys.modules['me'] = me; spec.loader.exec_module(me)\n"
         f"run = me.make(pathlib.Path({str(tmp_path)!r}), me.EPOCHS)\n"
         f"try:\n    me.run_study([run], 1, 1, me.quiet([run]))\n"
         f"except KeyboardInterrupt:\n    sys.exit(130)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    )
-    history = run.folder / "history.csv"
-    deadline = time.monotonic() + 60
-    while not (history.exists() and history.read_text().split()[-1:] == ["2"]):
-        assert time.monotonic() < deadline, "the run has not begun"
-        time.sleep(0.05)
-    process.send_signal(number)
-    assert process.wait(30) == 130
+    process, history = Forked("-c", script), run.folder / "history.csv"
+    process.until(lambda: history.exists() and history.read_text().split()[-1:] == ["2"])
+    os.kill(process.pid, number)
+    assert process.wait().returncode == 130
     record = run.record()
     assert record["status"] == "stopped"
     assert record["attempts"][0]["epochs"] == 2

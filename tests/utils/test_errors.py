@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import Forked
 
 from dcl_monai.utils import DataError, report_user_errors
 from dcl_monai.utils.errors import find_user_error
@@ -13,9 +14,7 @@ from dcl_monai.utils.errors import find_user_error
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
     program = f"from dcl_monai.utils import DataError, report_user_errors\nreport_user_errors()\n{body}\n"
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, encoding="utf-8", check=False
-    )
+    return Forked("-c", program).wait()
 
 
 WRAPPED = """
@@ -36,9 +35,7 @@ except RuntimeError:
 
 
 @pytest.mark.parametrize(
-    "body",
-    ['raise DataError("a.nii: mend it")', WRAPPED, WRAPPED_TWICE],
-    ids=["raised", "wrapped", "wrapped twice"],
+    "body", ['raise DataError("a.nii: mend it")', WRAPPED, WRAPPED_TWICE], ids=["raised", "wrapped", "wrapped twice"]
 )
 def test_user_error_is_one_line(body):
     process = run(body)

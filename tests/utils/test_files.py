@@ -6,13 +6,12 @@ import errno
 import hashlib
 import os
 import random
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import Forked, refusal
 
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import (
@@ -110,7 +109,7 @@ class TestWriteError:
         )
         path = tmp_path / "model.pt"
         path.write_bytes(b"before")
-        done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+        done = Forked("-c", program, path).wait()
         assert done.returncode == 1
         assert done.stderr == (
             f"error: {path}: cannot be written (File too large). Make room on the disk, or choose another folder.\n"
@@ -129,10 +128,8 @@ class TestWriteError:
         def fail(temporary: Path) -> None:
             raise OSError(number, os.strerror(number), str(temporary))
 
-        with pytest.raises(DataError) as raised:
-            replace_atomic(tmp_path / "a.txt", fail)
-        assert str(raised.value).startswith(f"{tmp_path / 'a.txt'}: cannot be written ({words}")
-        assert "\n" not in str(raised.value)
+        message = refusal(replace_atomic, tmp_path / "a.txt", fail)
+        assert message.startswith(f"{tmp_path / 'a.txt'}: cannot be written ({words}")
 
     def test_folder_that_is_a_file(self, tmp_path):
         (tmp_path / "output").write_text("")
@@ -179,7 +176,7 @@ def test_equal_content_gives_equal_files(tmp_path):
     )
     paths = [tmp_path / "one.pt", tmp_path / "folder" / "other.pt"]
     for path in paths:
-        subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+        assert Forked("-c", program, path).wait().returncode == 0
     assert len({hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}) == 1
 
 

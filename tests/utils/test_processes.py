@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from helpers import Forked
 
 CHILD = """
 import time
@@ -18,10 +17,12 @@ print("up", flush=True)
 time.sleep(120)
 """
 PARENT = f"""
-import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], env=os.environ | {{"DCL_LABEL_SERVER": str(os.getpid())}})
-print(child.pid, flush=True)
-time.sleep(120)
+import os, time
+if child := os.fork():
+    print(child, flush=True)
+    time.sleep(120)
+os.environ["DCL_LABEL_SERVER"] = str(os.getppid())
+exec({CHILD!r})
 """
 
 
@@ -36,24 +37,23 @@ def alive(pid: int) -> bool:
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_child_ends_with_its_server(number):
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as server:
-        child = int(server.stdout.readline())
-        assert server.stdout.readline() == "up\n"
-        time.sleep(1.5)
-        assert alive(child)
-        server.send_signal(number)
-        server.wait()
-        deadline = time.monotonic() + 20
-        while alive(child) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        ended = not alive(child)
-        if not ended:
-            os.kill(child, signal.SIGKILL)
-        assert ended
+    server = Forked("-c", PARENT)
+    printed = server.until(lambda: len(words := server.printed("stdout").split()) == 2 and words)
+    (child,) = (int(word) for word in printed if word != "up")
+    time.sleep(1.5)
+    assert alive(child)
+    os.kill(server.pid, number)
+    server.wait()
+    deadline = time.monotonic() + 20
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ended = not alive(child)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    assert ended
 
 
 def test_nothing_without_a_server():
-    code = f"import threading; before = threading.active_count(){CHILD.partition('print')[0]}"
-    code += "print(threading.active_count() - before)"
-    environment = {key: value for key, value in os.environ.items() if key != "DCL_LABEL_SERVER"}
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).strip() == "0"
+    code = "import os, threading; os.environ.pop('DCL_LABEL_SERVER', None); before = threading.active_count()"
+    code += CHILD.partition("print")[0] + "print(threading.active_count() - before)"
+    assert Forked("-c", code).wait().stdout == "0\n"
