@@ -125,8 +125,7 @@ class TestMistakes:
         assert code == 1
         assert message.startswith("error: ")
         assert message.strip().count("\n") == 0
-        for word in words:
-            assert word in message
+        assert all(word in message for word in words), message
 
     def test_half_an_order(self, bank, model, tmp_path):
         self.refused(bank(model, "--out", tmp_path / "new.pt"), "--datalist")

@@ -19,17 +19,9 @@ def document(tmp_path, write_nifti) -> Path:
         write_nifti(f"data/s{k}.nii.gz", rng.normal(size=(8, 7, 3)).astype(np.float32))
         write_nifti(f"data/s{k}_gt.nii.gz", (np.arange(168).reshape(8, 7, 3) % 3).astype(np.uint8))
     path = tmp_path / "my.yaml"
-    content = {
-        "classes": ["background", "RV", "LV"],
-        "datasets": {
-            "north": {
-                "folder": "data",
-                "images": "{subject}.nii.gz",
-                "labels": "{subject}_gt.nii.gz",
-                "values": {0: "background", 1: "RV", 2: "LV"},
-            }
-        },
-    }
+    classes = ["background", "RV", "LV"]
+    entry = {"folder": "data", "images": "{subject}.nii.gz", "labels": "{subject}_gt.nii.gz"}
+    content = {"classes": classes, "datasets": {"north": entry | {"values": dict(enumerate(classes))}}}
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
 

@@ -24,14 +24,11 @@ def document(tmp_path, write_nifti) -> Path:
     for k in range(7):
         write_nifti(f"data/s{k}.nii.gz", (label + rng.normal(0, 0.3, label.shape)).astype(np.float32))
         write_nifti(f"data/s{k}_gt.nii.gz", label)
-    entry = {
-        "folder": "data",
-        "images": "{subject}.nii.gz",
-        "labels": "{subject}_gt.nii.gz",
-        "values": {0: "background", 1: "RV", 2: "LV"},
-    }
+    classes = ["background", "RV", "LV"]
+    entry = {"folder": "data", "images": "{subject}.nii.gz", "labels": "{subject}_gt.nii.gz"}
+    entry |= {"values": dict(enumerate(classes))}
     path = tmp_path / "my.yaml"
-    path.write_text(yaml.safe_dump({"classes": ["background", "RV", "LV"], "datasets": {"north": entry}}))
+    path.write_text(yaml.safe_dump({"classes": classes, "datasets": {"north": entry}}))
     return path
 
 

@@ -170,12 +170,8 @@ class TestScribbles:
         before = content()
         simulate(full, full.with_name("partial.json"), "--scribbles")
         assert content() == before
-        assert {path.name for path in full.parent.iterdir()} == {
-            "data",
-            "full.yaml",
-            "partial.json",
-            "partial_scribbles",
-        }
+        names = {"data", "full.yaml", "partial.json", "partial_scribbles"}
+        assert {path.name for path in full.parent.iterdir()} == names
 
 
 class TestMistakes:

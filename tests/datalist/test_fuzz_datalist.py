@@ -57,7 +57,7 @@ HEARTS = {
         "lists": {
             "folder": "west",
             "training": [
-                {"image": "p0/image.nii", "masks": {"RV": "p0/rv2.nii"}, "subject": "west", "annotated_slices": [2]},
+                {"image": "p0/image.nii", "masks": {"RV": "p0/rv2.nii"}, "subject": "west", "annotated_slices": [2]}
             ],
             "split": [1, 0, 0],
         },
@@ -150,83 +150,13 @@ def test_the_files_are_good(root):
         assert outcome(root / name, root) == "read"
 
 
-WORDS = [
-    *(
-        "RV",
-        "rv",
-        "whole heart",
-        "unlabelled",
-        "background",
-        "training",
-        "validation",
-        "test",
-        "image",
-        "label",
-        "annotated",
-    ),
-    *(
-        "anotated",
-        "drawn",
-        "either",
-        "first",
-        "masks",
-        "overlap",
-        "names",
-        "disagreement",
-        "annotated_slices",
-        "uncertain_border",
-        "channels",
-        "pixel_size",
-        "rest",
-        "subject",
-        "values",
-        "list",
-        "split",
-        "further_labels",
-        "dataset",
-        "case",
-        "0",
-        "-1",
-        "1.5",
-        "01",
-        "²",
-        "٣",
-    ),
-    *(
-        "*",
-        "p*",
-        "[",
-        "{",
-        "}",
-        "{}",
-        "{0}",
-        "{subject}",
-        "{image}",
-        "{a}{a}",
-        "{a b}",
-        "**",
-        "**/{a}.nii",
-        "a**",
-        "?",
-        "\\",
-    ),
-    *(
-        "",
-        ".",
-        "..",
-        "/",
-        "/etc",
-        "/dev/null",
-        "~",
-        "~nobody/x",
-        "../south",
-        "north",
-        "north/p0/ED.nii.gz",
-        "a.mha",
-        "x" * 300,
-    ),
-    *(" RV", "R\nV", "a\0b", "\ud800", "\u202e", "\xa0", "<<", "no", "null", "~", "!!int", "&a", "*a"),
-]
+NAMES = """
+RV rv unlabelled background training validation test image label annotated anotated drawn either first masks overlap
+names disagreement annotated_slices uncertain_border channels pixel_size rest subject values list split further_labels
+dataset case 0 -1 1.5 01 ² ٣ * p* [ { } {} {0} {subject} {image} {a}{a} ** **/{a}.nii a** ? \\ . .. / /etc /dev/null ~
+~nobody/x ../south north north/p0/ED.nii.gz a.mha << no null ~ !!int &a *a
+"""
+WORDS = [*NAMES.split(), "", "whole heart", "{a b}", "x" * 300, " RV", "R\nV", "a\0b", "\ud800", "\u202e", "\xa0"]
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -332,43 +262,10 @@ def test_any_structure(root, content, kind):
     event(outcome(path, root))
 
 
-YAML_PIECES = [
-    *(
-        "classes",
-        "unions",
-        "datasets",
-        "training",
-        "values",
-        ": ",
-        ":",
-        "- ",
-        "\n",
-        "\n  ",
-        "[",
-        "]",
-        "{",
-        "}",
-        ",",
-        "&a ",
-        "*a",
-    ),
-    *(
-        "<<: ",
-        "? ",
-        "| ",
-        "> ",
-        "!!",
-        "!!int ",
-        "!!set ",
-        "!!binary ",
-        "!!timestamp ",
-        "!!omap ",
-        "!!float ",
-        "%YAML 1.1\n",
-        "---\n",
-    ),
-    *('"', "'", "#", "\t", "\\", "0", "1", "-", ".", "~", "é", "\x00", "\x85", "\ufeff", "true", "...", "@", "`"),
-]
+KINDS = ("int", "set", "binary", "timestamp", "omap", "float")
+SIGNS = "classes unions datasets training values : [ ] { } , *a !! \" ' # \\ 0 1 - . ~ é \x00 \ufeff true ... @ `"
+YAML_PIECES = [*SIGNS.split(), "\n", "\n  ", "\t", "\x85", "%YAML 1.1\n", "---\n"]
+YAML_PIECES += [f"{sign} " for sign in (":", "-", "&a", "<<:", "?", "|", ">", *(f"!!{kind}" for kind in KINDS))]
 
 
 @given(

@@ -6,9 +6,9 @@ import copy
 
 import pytest
 import yaml
+from helpers import refusal
 
 from dcl_monai.datalist.schema import DatalistDocument, parse_document
-from dcl_monai.utils import DataError
 
 DOCUMENT = {
     "classes": ["background", "RV", "MYO", "LV"],
@@ -19,18 +19,7 @@ DOCUMENT = {
         "west": {"list": "dataset.json", "annotated": {"s*": ["RV"]}, "split": "training"},
     },
 }
-PYDANTIC = (
-    "Input should",
-    "a valid",
-    "tuple",
-    "dict",
-    "list[",
-    "str[",
-    "type=",
-    "Value error",
-    "instance",
-    "Extra inputs",
-)
+PYDANTIC = ("Input should", "a valid", "tuple", "dict", "list[", "str[", "type=", "Value error", "instance", "Extra in")
 
 
 def parse(change) -> DatalistDocument:
@@ -40,12 +29,9 @@ def parse(change) -> DatalistDocument:
 
 
 def fails(change) -> str:
-    with pytest.raises(DataError) as error:
-        parse(change)
-    message = str(error.value)
+    message = refusal(parse, change)
     assert message.startswith("my.yaml: ")
     assert message.endswith(". See docs/reference/datalist_file.md.")
-    assert "\n" not in message
     assert not any(word in message for word in PYDANTIC)
     return message
 
@@ -103,8 +89,7 @@ class TestForm:
     )
     def test_mistakes_of_the_file(self, change, parts):
         message = fails(change)
-        for part in parts:
-            assert part in message
+        assert all(part in message for part in parts), message
 
     @pytest.mark.parametrize(
         ("change", "parts"),
@@ -149,8 +134,7 @@ class TestForm:
     )
     def test_mistakes_of_a_data_set(self, change, parts):
         message = fails(lambda content, datasets: change(datasets))
-        for part in parts:
-            assert part in message
+        assert all(part in message for part in parts), message
 
     @pytest.mark.parametrize(
         "key", ["anotated", "Annotated", "annotation", "lable", "labels", "Image", "subjekt", "subject_id"]

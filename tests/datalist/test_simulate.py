@@ -111,11 +111,7 @@ class TestSimulatePartial:
 
 @pytest.mark.parametrize(
     ("num_classes", "per_item", "groups"),
-    [
-        (4, 1, [[0], [1], [2], [3]]),
-        (8, 2, [[0, 1], [2, 3], [4, 5], [6, 7]]),
-        (5, 2, [[0, 1], [2, 3], [4]]),
-    ],
+    [(4, 1, [[0], [1], [2], [3]]), (8, 2, [[0, 1], [2, 3], [4, 5], [6, 7]]), (5, 2, [[0, 1], [2, 3], [4]])],
 )
 def test_single_labels(num_classes, per_item, groups):
     items = [{"image": f"{k}.nii", "label": f"{k}_gt.nii", "subject": str(k)} for k in range(2)]
@@ -160,9 +156,7 @@ class TestSimulateDatalist:
         full = make_datalist()
         partial = simulate_datalist(full)
         assert all(len(item["annotated"]) == 1 for item in partial["training"])
-        assert [partial[name] for name in ("classes", "validation", "test")] == [
-            full[name] for name in ("classes", "validation", "test")
-        ]
+        assert all(partial[name] == full[name] for name in ("classes", "validation", "test"))
         assert full == make_datalist()
 
     def test_partial_validation(self):

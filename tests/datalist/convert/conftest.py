@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import refusal
 
 from dcl_monai.candidates import candidate_sets, from_bits
 from dcl_monai.datalist.convert import CONVERTERS
 from dcl_monai.datalist.load import load_datalist
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.transforms import EncodeCandidates
-from dcl_monai.utils import DataError
 
 
 @pytest.fixture
@@ -41,10 +41,7 @@ def refuse() -> Callable[..., str]:
     """Return the one line with which a converter refuses a folder."""
 
     def convert(layout: str, root: Path, **options: Any) -> str:
-        with pytest.raises(DataError) as error:
-            CONVERTERS[layout](root, **options)
-        assert "\n" not in str(error.value)
-        return str(error.value)
+        return refusal(CONVERTERS[layout], root, **options)
 
     return convert
 

@@ -16,17 +16,9 @@ def add_task(add, add_json):
         for number in range(5):
             add(f"imagesTr/h_{number}{suffix}.nii.gz")
             add(f"labelsTr/h_{number}.nii.gz", [0, 1, 2])
-        content = {
-            "name": "Hippocampus",
-            "modality": {"0": "MRI"},
-            "labels": LABELS,
-            "training": [
-                {"image": f"./imagesTr/h_{number}.nii.gz", "label": f"./labelsTr/h_{number}.nii.gz"}
-                for number in range(5)
-            ],
-            "test": ["./imagesTs/h_8.nii.gz", "./imagesTs/h_9.nii.gz"],
-        }
-        add_json(**(content | changes))
+        pairs = [{"image": f"./imagesTr/h_{n}.nii.gz", "label": f"./labelsTr/h_{n}.nii.gz"} for n in range(5)]
+        content = {"name": "Hippocampus", "modality": {"0": "MRI"}, "labels": LABELS, "training": pairs}
+        add_json(**(content | {"test": ["./imagesTs/h_8.nii.gz", "./imagesTs/h_9.nii.gz"]} | changes))
 
     return write
 
@@ -36,17 +28,9 @@ def test_task(tmp_path, add_task, meaning):
     (tmp_path / "imagesTr/._h_0.nii.gz").write_bytes(b"left by macOS")
     notes: list[str] = []
     document = convert_decathlon(tmp_path, note=notes.append)
-    assert document == {
-        "classes": ["background", "Anterior", "Posterior"],
-        "split": [60, 20, 20],
-        "datasets": {
-            "Hippocampus": {
-                "folder": str(tmp_path),
-                "values": {0: "background", 1: "Anterior", 2: "Posterior"},
-                "list": "dataset.json",
-            }
-        },
-    }
+    classes = ["background", "Anterior", "Posterior"]
+    entry = {"folder": str(tmp_path), "values": dict(enumerate(classes)), "list": "dataset.json"}
+    assert document == {"classes": classes, "split": [60, 20, 20], "datasets": {"Hippocampus": entry}}
     assert notes[0].startswith("2 test image(s) are left out")
     datalist = load_datalist(document)
     assert [len(datalist[split]) for split in ("training", "validation", "test")] == [3, 1, 1]

@@ -19,12 +19,8 @@ def add_dataset(add, add_json):
             for channel in range(len(channels)):
                 add(f"imagesTr/{case}_{channel:04d}{ending}")
             add(f"labelsTr/{case}{ending}", [0, 1, 2])
-        content = {
-            "channel_names": {str(number): name for number, name in enumerate(channels)},
-            "labels": labels,
-            "numTraining": len(CASES),
-            "file_ending": ending,
-        }
+        names = {str(number): name for number, name in enumerate(channels)}
+        content = {"channel_names": names, "labels": labels, "numTraining": len(CASES), "file_ending": ending}
         add_json(**(content | entries))
 
     return write
