@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -86,29 +86,20 @@ def other_network(folder: Path) -> None:
     torch.save(state, path)
 
 
+def edit_config(name: str, **change: object) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / "configs" / name, **change)
+
+
+NETWORK, MODEL, EXPORT = "network, untrained (verify_net_in_out)", "model (verify_net_in_out)", "export (ckpt_export)"
+ORGANS = ["background", "liver", "spleen", "kidney"]
+METADATA = "metadata and changelog"
 BROKEN = {
-    "channels": (
-        wrong_channels,
-        {"network, untrained (verify_net_in_out)", "model (verify_net_in_out)"},
-        "`4` doesn't",
-    ),
+    "channels": (wrong_channels, {NETWORK, MODEL}, "`4` doesn't"),
     "licence": (lambda folder: (folder / "LICENSE").unlink(), {"required files"}, "LICENSE is missing"),
-    "version": (
-        lambda folder: edit(folder / "configs" / "metadata.json", version="0.2.0"),
-        {"metadata and changelog"},
-        "version 0.2.0 is not in the changelog",
-    ),
-    "network": (other_network, {"model (verify_net_in_out)", "export (ckpt_export)"}, "final_conv.bias"),
-    "another bundle": (
-        lambda folder: save(folder, ["background", "liver", "spleen", "kidney"]),
-        {"model (verify_net_in_out)"},
-        "draws background, liver",
-    ),
-    "import": (
-        lambda folder: edit(folder / "configs" / "evaluate.json", imports=["$import pandas"]),
-        {"imports"},
-        "package pandas",
-    ),
+    "version": (edit_config("metadata.json", version="0.2.0"), {METADATA}, "version 0.2.0 is not in the changelog"),
+    "network": (other_network, {MODEL, EXPORT}, "final_conv.bias"),
+    "another bundle": (lambda folder: save(folder, ORGANS), {MODEL}, "draws background, liver"),
+    "import": (edit_config("evaluate.json", imports=["$import pandas"]), {"imports"}, "package pandas"),
 }
 
 

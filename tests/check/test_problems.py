@@ -275,8 +275,7 @@ def test_very_different_spacings(datalist, make_item, write_nifti, sole):
         item[key] = write_nifti(f"thick_{key}.nii.gz", np.asarray(nib.load(item[key]).dataobj), affine)
     datalist["training"].append(item)
     message = sole(datalist, "warning", "Very different voxel sizes")
-    for part in ("'north'", "'south'", "1 x 1 x 1 mm", "1 x 1 x 4 mm"):
-        assert part in message
+    assert all(part in message for part in ("'north'", "'south'", "1 x 1 x 1 mm", "1 x 1 x 4 mm")), message
 
 
 def scribbled(write_nifti, blank: int, background: int) -> dict:

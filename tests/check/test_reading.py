@@ -56,9 +56,7 @@ class TestStates:
     def test_two_annotations_add_up(self, make_item):
         other = make_item("b", blocks())
         item = make_item("a", blocks(), annotated=[[1]])
-        item["further_labels"] = [
-            {key: other[key] for key in ("label", "values", "unlabelled")} | {"annotated": [[2]]},
-        ]
+        item["further_labels"] = [{key: other[key] for key in ("label", "values", "unlabelled")} | {"annotated": [[2]]}]
         assert inspect_item(item).states == (PRESENT, PRESENT, PRESENT)
 
     def test_label_values_are_mapped(self, make_item):

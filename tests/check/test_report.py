@@ -153,8 +153,7 @@ class TestTerminal:
 
     def test_clean_set(self, datalist):
         text = self.show(datalist)
-        for part in ("Ready to train", "datalist hash", "4 (4 subjects)", "present"):
-            assert part in text
+        assert all(part in text for part in ("Ready to train", "datalist hash", "4 (4 subjects)", "present")), text
 
     def test_names_of_files_stay_whole(self, datalist):
         for item in datalist["training"]:

@@ -63,10 +63,7 @@ def test_repeated_items_are_one_image(datalist):
 
 
 def test_sizes(summary):
-    assert summary.sizes() == [
-        ["north", "1 x 1 x 1", "8 x 7 x 3", "RAS"],
-        ["south", "1 x 1 x 1", "8 x 7 x 3", "RAS"],
-    ]
+    assert summary.sizes() == [["north", "1 x 1 x 1", "8 x 7 x 3", "RAS"], ["south", "1 x 1 x 1", "8 x 7 x 3", "RAS"]]
 
 
 TOLD = (("b", 0b001), ("c", 0b100))

@@ -18,13 +18,7 @@ def volume(shape: tuple[int, ...], subject: str = "s") -> dict:
 
 @pytest.mark.parametrize(
     ("size", "patch", "overlap", "expected"),
-    [
-        (8, 8, 0.5, [0]),
-        (9, 8, 0.5, [0, 1]),
-        (16, 8, 0.5, [0, 4, 8]),
-        (16, 8, 0.0, [0, 8]),
-        (20, 8, 0.0, [0, 6, 12]),
-    ],
+    [(8, 8, 0.5, [0]), (9, 8, 0.5, [0, 1]), (16, 8, 0.5, [0, 4, 8]), (16, 8, 0.0, [0, 8]), (20, 8, 0.0, [0, 6, 12])],
 )
 def test_starts_reach_both_borders(size, patch, overlap, expected):
     assert _starts(size, patch, overlap) == expected

@@ -29,10 +29,7 @@ def machine(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "on_cpu", "on_gpu"),
     [
-        ({"cores": 1}, 0, 0),
-        ({"cores": 2}, 1, 1),
-        ({"cores": 8}, 2, 4),
-        ({"cores": 64}, 4, 4),
+        *(({"cores": cores}, cpu, gpu) for cores, cpu, gpu in ((1, 0, 0), (2, 1, 1), (8, 2, 4), (64, 4, 4))),
         ({"cores": 8, "threads": 1}, 0, 4),  # a run of several on this machine
         ({"cores": 64, "quota": "150000 100000"}, 0, 0),
         ({"cores": 64, "quota": "50000 100000"}, 0, 0),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import random
-
 import pytest
 import torch
 from monai.engines import SupervisedTrainer
@@ -106,33 +104,10 @@ def test_scale_of_mixed_precision_is_saved(tmp_path):
 class TestDamaged:
     """A damaged checkpoint is never resumed."""
 
-    def test_flipped_bits(self, tmp_path):
-        trainer, _ = make(tmp_path / "run.pt", 1, resume=False)
-        trainer.run()
-        whole, draw = (tmp_path / "run.pt").read_bytes(), random.Random(0)
-        expected = str(torch.load(tmp_path / "run.pt", weights_only=True))
-        refused = 0
-        for _ in range(100):
-            content = bytearray(whole)
-            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-            (tmp_path / "run.pt").write_bytes(content)
-            try:
-                assert str(RunCheckpoint(str(tmp_path / "run.pt"), {}).read()) == expected
-            except DataError:
-                refused += 1
-        assert refused > 40
-
     @pytest.mark.parametrize("content", [b"", b"a text", bytes(5000)])
     def test_empty_and_foreign(self, tmp_path, content):
         (tmp_path / "run.pt").write_bytes(content)
         with pytest.raises(DataError, match=r"run\.pt: cannot be read as a checkpoint .* start again without --resume"):
-            make(tmp_path / "run.pt", 1, resume=True)
-
-    def test_truncated(self, tmp_path):
-        make(tmp_path / "run.pt", 1, resume=False)[0].run()
-        whole = (tmp_path / "run.pt").read_bytes()
-        (tmp_path / "run.pt").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(DataError, match=r"run\.pt: cannot be read as a checkpoint"):
             make(tmp_path / "run.pt", 1, resume=True)
 
     @pytest.mark.parametrize("content", [[1], {"model": {"weight": torch.ones(1)}}])

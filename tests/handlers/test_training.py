@@ -65,12 +65,7 @@ class Counter(Evaluator):
 
 @pytest.mark.parametrize(
     ("interval", "stage1", "epochs", "expected"),
-    [
-        (2, 9, 13, [2, 4, 6, 8, 9, 10, 12, 13]),
-        (1, 2, 3, [1, 2, 3]),
-        (5, 2, 4, [2, 4]),
-        (3, 6, 6, [3, 6]),
-    ],
+    [(2, 9, 13, [2, 4, 6, 8, 9, 10, 12, 13]), (1, 2, 3, [1, 2, 3]), (5, 2, 4, [2, 4]), (3, 6, 6, [3, 6])],
 )
 def test_the_end_of_each_stage_is_validated(interval, stage1, epochs, expected):
     validator, engine = Counter(), Engine(lambda e, b: None)

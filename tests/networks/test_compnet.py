@@ -13,26 +13,16 @@ from dcl_monai.networks import CompNet
 M = 3
 BASIC = {"backbone": "BasicUNet", "spatial_dims": 2, "features": (4, 4, 8, 8, 8, 4)}
 DYN = {"backbone": "DynUNet", "kernel_size": [3, 3, 3], "strides": [1, 2, 2], "upsample_kernel_size": [2, 2]}
+UNET = {"backbone": "UNet", "spatial_dims": 2, "channels": (4, 6, 8), "strides": (2, 2)}
+SEG = {"backbone": "SegResNet", "spatial_dims": 2, "init_filters": 8, "blocks_down": (1, 1, 1), "blocks_up": (1, 1)}
 BACKBONES = {
     "BasicUNet": BASIC,
     "BasicUNet, batch norm": BASIC | {"norm": "batch"},
     "DynUNet": DYN | {"spatial_dims": 2, "filters": [4, 6, 8]},
     "DynUNet, residual": DYN | {"spatial_dims": 2, "filters": [4, 6, 8], "res_block": True, "norm_name": "batch"},
-    "UNet": {"backbone": "UNet", "spatial_dims": 2, "channels": (4, 6, 8), "strides": (2, 2), "norm": "batch"},
-    "UNet, residual": {
-        "backbone": "UNet",
-        "spatial_dims": 2,
-        "channels": (4, 6, 8),
-        "strides": (2, 2),
-        "num_res_units": 2,
-    },
-    "SegResNet": {
-        "backbone": "SegResNet",
-        "spatial_dims": 2,
-        "init_filters": 8,
-        "blocks_down": (1, 1, 1),
-        "blocks_up": (1, 1),
-    },
+    "UNet": UNET | {"norm": "batch"},
+    "UNet, residual": UNET | {"num_res_units": 2},
+    "SegResNet": SEG,
     "UNetPlus": {"backbone": "UNetPlus", "features": (4, 6, 8)},
     "BasicUNet, 3D": BASIC | {"spatial_dims": 3},
     "DynUNet, 3D": DYN | {"spatial_dims": 3, "filters": [4, 6, 8]},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
-import zipfile
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import refusal
 
 from dcl_monai.networks import CompNet, DCLNet, check_model, load_model, load_trained, load_weights, save_model
 from dcl_monai.utils import DataError
@@ -101,12 +101,31 @@ def test_evaluated_for_the_classes_it_was_trained_for(conditional_model, conditi
             load_trained(network(), conditional_model, others)
 
 
+NAN, INF = float("nan"), float("inf")
+SCALED = {"clip": [-5, 5], "mean": 0.0, "std": 1.0}
+DAMAGED = [
+    *({"classes": value} for value in (None, ["background"], ["background", "MYO", "MYO"], ["background", "MYO", ""])),
+    *({"spatial_size": value} for value in ([1.5], [32, -32, -1], [32, 0, -1], [10**9, 32, -1], [])),
+    *({"pixdim": value} for value in ("1.8", *([first, 4.0, -1] for first in (0.0, -4.0, NAN, INF, True)))),
+    *({"single_parts": value} for value in ("LV", [["LV"]], ["background"])),
+    *({"intensity": SCALED | value} for value in ({"clip": [5, -5]}, {"std": 0.0}, {"mean": NAN}, {"mean": "0"})),
+    *({"intensity": [0, 1]}, {"intensity": [None, None]}, {"spacing": [4.0, 4.0, -1]}, {"network": []}),
+    {"channels": ["T1", "T2"]},
+]
+
+
+def rewrite(path: Path, **change: object) -> None:
+    """Change settings within a model file."""
+    content = torch.load(path, weights_only=True)
+    content["settings"] |= change
+    torch.save(content, path)
+
+
 class TestDamaged:
     def refused(self, path, word):
-        with pytest.raises(DataError, match=word) as raised:
-            check_model(path)
-        assert str(raised.value).startswith(str(path))
-        assert "\n" not in str(raised.value)
+        message = refusal(check_model, path)
+        assert message.startswith(str(path))
+        assert re.search(word, message)
 
     def test_missing(self, tmp_path):
         check_model(tmp_path / "model.pt")
@@ -119,32 +138,11 @@ class TestDamaged:
         conditional_model.write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
         self.refused(conditional_model, "cannot be read as a model")
 
-    def test_packed(self, conditional_model):
-        """A few kilobytes that would unpack to gigabytes."""
-        with zipfile.ZipFile(conditional_model, "a", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("conditional/data/999", bytes(10**7))
-        self.refused(conditional_model, "it unpacks to more than its own size")
-
     def test_one_bit_flipped(self, conditional_model):
         content = bytearray(conditional_model.read_bytes())
         content[len(content) // 2] ^= 1
         conditional_model.write_bytes(content)
         self.refused(conditional_model, "wrong checksum")
-
-    def test_no_flipped_bit_changes_what_is_read(self, tmp_path):
-        path, draw = tmp_path / "model.pt", random.Random(0)
-        settings = {"classes": ["background", "LV"], "pixdim": [4.0, 4.0, -1], "spatial_size": [32, 32, -1]}
-        save_model({"weight": torch.arange(30.0)}, settings | {"network": {"num_classes": 2}}, path)
-        whole, expected, refused = path.read_bytes(), str(load_model(path)), 0
-        for _ in range(100):
-            content = bytearray(whole)
-            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-            path.write_bytes(content)
-            try:
-                assert str(load_model(path)) == expected
-            except DataError:
-                refused += 1
-        assert refused > 40
 
     @pytest.mark.parametrize("where", ["model", "settings", "top"])
     def test_code_is_not_run(self, tmp_path, monkeypatch, where):
@@ -154,77 +152,30 @@ class TestDamaged:
         self.refused("model.pt", "cannot be read as a model")
         assert not (tmp_path / "was-here").exists()
 
-    def test_tensor_larger_than_the_file(self, tmp_path):
-        torch.save({"model": {"bank.images": torch.zeros(1).expand(10**6, 10**6)}}, tmp_path / "model.pt")
-        self.refused(tmp_path / "model.pt", "claims to be larger")
-
     @pytest.mark.parametrize("content", [[1, 2], {"model": {}}, {"model": 3}, {"model": {"a": "b"}}, {"epoch": 3}])
     def test_no_weights(self, tmp_path, content):
         torch.save(content, tmp_path / "model.pt")
         self.refused(tmp_path / "model.pt", "holds no weights")
 
-    def test_weights_that_are_no_numbers(self, tmp_path):
-        torch.save({"model": {"weight": torch.tensor([1.0, float("nan")])}}, tmp_path / "model.pt")
-        self.refused(tmp_path / "model.pt", "weight holds values that are not finite")
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"pixdim": "1.8"},
-            {"classes": None},
-            {"classes": ["background"]},
-            {"classes": ["background", "MYO", "MYO"]},
-            {"classes": ["background", "MYO", ""]},
-            {"spatial_size": [1.5]},
-            {"spatial_size": [32, -32, -1]},
-            {"spatial_size": [32, 0, -1]},
-            {"spatial_size": [10**9, 32, -1]},
-            {"spatial_size": []},
-            {"pixdim": [0.0, 4.0, -1]},
-            {"pixdim": [-4.0, 4.0, -1]},
-            {"pixdim": [float("nan"), 4.0, -1]},
-            {"pixdim": [float("inf"), 4.0, -1]},
-            {"pixdim": [True, 4.0, -1]},
-            {"spacing": [4.0, 4.0, -1]},
-            {"network": []},
-            {"single_parts": "LV"},
-            {"single_parts": [["LV"]]},
-            {"single_parts": ["background"]},
-            {"intensity": [0, 1]},
-            {"intensity": {"clip": [5, -5], "mean": 0.0, "std": 1.0}},
-            {"intensity": {"clip": [-5, 5], "mean": 0.0, "std": 0.0}},
-            {"intensity": {"clip": [-5, 5], "mean": float("nan"), "std": 1.0}},
-            {"intensity": {"clip": [-5, 5], "mean": "0", "std": 1.0}},
-            {"intensity": [None, None]},
-            {"channels": ["T1", "T2"]},
-        ],
-    )
+    @pytest.mark.parametrize("change", DAMAGED, ids=str)
     def test_settings(self, conditional_model, change):
-        content = torch.load(conditional_model, weights_only=True)
-        content["settings"] |= change
-        torch.save(content, conditional_model)
+        rewrite(conditional_model, **change)
         self.refused(conditional_model, "settings are damaged")
 
     @pytest.mark.parametrize("intensity", [None, {"clip": [-5, 5.5], "mean": 0.0, "std": 1}])
     def test_intensity_of_a_plan(self, conditional_model, intensity):
-        content = torch.load(conditional_model, weights_only=True)
-        content["settings"]["intensity"] = intensity
-        torch.save(content, conditional_model)
+        rewrite(conditional_model, intensity=intensity)
         assert load_model(conditional_model)["settings"]["intensity"] == intensity
 
-    def test_of_an_earlier_version(self, conditional_model):
-        content = torch.load(conditional_model, weights_only=True)
-        content["settings"]["network"] |= {"propagation": 8}
-        torch.save(content, conditional_model)
+    def test_of_an_earlier_version(self, conditional_model, conditional_net):
+        rewrite(conditional_model, network=conditional_net.compnet.settings | {"propagation": 8})
         self.refused(conditional_model, "was trained by an earlier version .* Retrain the model")
 
     @pytest.mark.parametrize(
         "change", [{"pretrained": True}, {"pretrained_url": "evil"}, {"act": ["relu", {"file": "http://evil.org/x"}]}]
     )
-    def test_network_that_would_load_something(self, conditional_model, change):
-        content = torch.load(conditional_model, weights_only=True)
-        content["settings"]["network"] |= change
-        torch.save(content, conditional_model)
+    def test_network_that_would_load_something(self, conditional_model, conditional_net, change):
+        rewrite(conditional_model, network=conditional_net.compnet.settings | change)
         self.refused(conditional_model, "settings are damaged")
 
 

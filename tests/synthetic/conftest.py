@@ -8,12 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dcl_monai.synthetic.short_axis import (
-    GROUPS,
-    SyntheticSubject,
-    synthesize_late_enhancement,
-    synthesize_subject,
-)
+from dcl_monai.synthetic.short_axis import GROUPS, SyntheticSubject, synthesize_late_enhancement, synthesize_subject
 from dcl_monai.synthetic.volume import SyntheticVolume
 from dcl_monai.synthetic.whole_heart import synthesize_whole_heart
 

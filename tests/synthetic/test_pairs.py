@@ -8,27 +8,14 @@ import pytest
 
 from dcl_monai.synthetic import MARKER_NAME, short_axis, whole_heart, write_synthetic_mmwhs, write_synthetic_mscmr
 
+MSCMR = write_synthetic_mscmr, short_axis.LABELS, "subject{}_DE.nii.gz", "subject{}_DE_manual.nii.gz", 1
+MMWHS = write_synthetic_mmwhs, whole_heart.LABELS, "mr_train_{}_image.nii.gz", "mr_train_{}_label.nii.gz", 1001
+VALUES = {"LV": 500, "RV": 600}
+
 
 @pytest.mark.parametrize(
     ("write", "labels", "image_name", "label_name", "first", "values"),
-    [
-        (
-            write_synthetic_mscmr,
-            short_axis.LABELS,
-            "subject{}_DE.nii.gz",
-            "subject{}_DE_manual.nii.gz",
-            1,
-            {"MYO": 200, "LV": 500, "RV": 600},
-        ),
-        (
-            write_synthetic_mmwhs,
-            whole_heart.LABELS,
-            "mr_train_{}_image.nii.gz",
-            "mr_train_{}_label.nii.gz",
-            1001,
-            {"MYO": 205, "LA": 420, "LV": 500, "RA": 550, "RV": 600, "AO": 820, "PA": 850},
-        ),
-    ],
+    [(*MSCMR, VALUES | {"MYO": 200}), (*MMWHS, VALUES | {"MYO": 205, "LA": 420, "RA": 550, "AO": 820, "PA": 850})],
     ids=["mscmr", "mmwhs"],
 )
 def test_layout(tmp_path, write, labels, image_name, label_name, first, values):

@@ -25,10 +25,7 @@ def test_is_determined_by_its_seed(whole_hearts):
 
 @pytest.mark.parametrize(
     ("index", "mean", "counts"),
-    [
-        (0, 46.146, [3696, 4740, 4299, 2495, 4954, 851, 1017]),
-        (5, 74.220, [6054, 5271, 5650, 2800, 4033, 1130, 999]),
-    ],
+    [(0, 46.146, [3696, 4740, 4299, 2495, 4954, 851, 1017]), (5, 74.220, [6054, 5271, 5650, 2800, 4033, 1130, 999])],
 )
 def test_voxels_of_this_generator_version(whole_hearts, index, mean, counts):
     assert MMWHS.version == 1, "with a new version come new numbers"
