@@ -13,7 +13,7 @@ from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.images import check_size
 
-from .problems import find_problems
+from .problems import find_problems, first_of
 from .reading import inspect_datalist
 
 __all__ = ["check_datalist", "prepare_datalist"]
@@ -85,11 +85,9 @@ def check_datalist(datalist: Datalist, progress: bool = True, pixdim: Sequence[f
     problems = find_problems(datalist, records)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
-        more = f" (and {len(errors) - 1} more, see python -m dcl_monai check)" if len(errors) > 1 else ""
-        raise DataError(errors[0].message + more)
+        raise DataError(first_of(errors))
     for record in records:
         check_size(record.files.image, record.files.shape, record.files.spacing, pixdim)
     if problems:
-        more = f" (and {len(problems) - 1} more, see python -m dcl_monai check)" if len(problems) > 1 else ""
-        logger.warning(problems[0].message + more)
+        logger.warning(first_of(problems))
     return datalist

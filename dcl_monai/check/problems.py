@@ -14,7 +14,7 @@ from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
-__all__ = ["find_problems"]
+__all__ = ["find_problems", "first_of"]
 
 THICK, COVERING = 0.1, 0.5
 """Structures of which a smaller part lies deep inside are strokes; background is suspicious that covers more."""
@@ -55,6 +55,12 @@ def find_problems(datalist: Datalist, records: Sequence[CaseRecord]) -> list[Pro
         *_different_spacings(records),
     ]
     return sorted(found, key=lambda problem: problem.severity != "error")
+
+
+def first_of(problems: Sequence[Problem]) -> str:
+    """The message of the first of several problems, and how many more there are."""
+    more = f" (and {len(problems) - 1} more, see python -m dcl_monai check)" if len(problems) > 1 else ""
+    return problems[0].message + more
 
 
 def _empty_splits(datalist: Datalist) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcl_monai.check import CaseRecord, FileRecord, find_problems
+from dcl_monai.check.problems import first_of
 from dcl_monai.check.reading import Job, describe_all, files_of, read_arrays, read_datalist
 from dcl_monai.datalist.agreement import Agreement
 from dcl_monai.datalist.items import Datalist, annotations_of, channels_of
@@ -113,8 +114,7 @@ def refuse(datalist: Datalist, records: Sequence[CaseRecord]) -> None:
     problems = find_problems(datalist, records)
     fatal = [p for p in problems if p.severity == "error" or "needs two" in p.message]
     if fatal:
-        more = f" (and {len(fatal) - 1} more, see python -m dcl_monai check)" if len(fatal) > 1 else ""
-        raise DataError(fatal[0].message + more)
+        raise DataError(first_of(fatal))
 
 
 def sample_files(job: Job) -> Sample:

@@ -71,12 +71,8 @@ def training_bytes(
     Networks and losses are those that train, built without content: the step is counted, not modelled. Beside the step
     there are the states of Adam, the copy of the best weights, and the conditional bank, which is part of the model.
 
-    Args:
-        network: arguments of :class:`~dcl_monai.networks.CompNet`, with deep supervision.
-        patch_size: size of an image or patch.
-        batch_size: items per step.
-        bank_size: images per class in the bank.
-        device: ``"cpu"``, or ``"cuda"``, where the bundles train in mixed precision: activations of 16 bits.
+    ``network`` are arguments of :class:`~dcl_monai.networks.CompNet`, with deep supervision; the bank holds so many
+    images per class. On ``"cuda"`` the bundles train in mixed precision: activations of 16 bits.
     """
     return PROCESS + int(OVERHEAD[device] * counted_bytes(network, patch_size, batch_size, bank_size, device == "cuda"))
 

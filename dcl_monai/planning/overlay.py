@@ -21,6 +21,9 @@ __all__ = ["as_json", "as_table", "check_plan", "epoch_steps", "make_overlay"]
 BUNDLES = {2: "bundles/acdc", 3: "bundles/mmwhs"}
 """Bundle that a plan is merged over, by its dimensions; bundles/mscmr is one of slices, too."""
 
+FLAT = 90
+"""Letters of an entry from which on it takes several lines."""
+
 
 def make_overlay(plan: Plan, datalist_hash: str) -> dict[str, Any]:
     """
@@ -92,16 +95,12 @@ def as_json(overlay: Mapping[str, Any]) -> str:
 
     def write(value: Any, indent: str) -> str:
         inner = indent + "    "
-        if isinstance(value, Mapping) and value and not _is_flat(value):
+        if isinstance(value, Mapping) and len(json.dumps(value)) >= FLAT:
             rows = [f"{inner}{json.dumps(key)}: {write(entry, inner)}" for key, entry in value.items()]
             return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
         return json.dumps(value, ensure_ascii=False)
 
     return write(overlay, "") + "\n"
-
-
-def _is_flat(value: Mapping[str, Any]) -> bool:
-    return len(json.dumps(value)) < 90
 
 
 def epoch_steps(plan: Plan, fingerprint: Fingerprint) -> int:

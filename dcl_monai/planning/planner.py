@@ -142,7 +142,8 @@ def make_plan(
         wanted = np.maximum(wanted, np.minimum(median[:2], SMALL_EDGE))
     topology = pooling(grid, initial_patch(grid, wanted))
     if small and dims == 3:
-        topology = next((t for t in shrinking(grid, topology, wanted) if fits_small(t)), topology)
+        sizes = shrinking(grid, topology, wanted)
+        topology = next((t for t in sizes if np.prod(t.patch_size) <= SMALL_PATCH), topology)
     if len(topology.strides) < FEWEST_STAGES:
         raise DataError(
             f"the images have a median size of {as_size(list(median))} voxels of {as_size(grid)} mm: too small for a "
@@ -204,11 +205,6 @@ def usual_extent(fingerprint: Fingerprint, dims: int) -> np.ndarray:
         return whole
     needed = 2 * fingerprint.reaches.max(axis=0)[:dims]
     return np.maximum(np.minimum(whole, 1.5 * needed), needed) if needed.all() else whole
-
-
-def fits_small(topology: Topology) -> bool:
-    """Whether a patch is small enough for a small training."""
-    return bool(np.prod(topology.patch_size) <= SMALL_PATCH)
 
 
 def shrinking(spacing: Sequence[float], topology: Topology, shape: Sequence[float]) -> list[Topology]:

@@ -75,11 +75,7 @@ def pooling(spacing: Sequence[float], patch_size: Sequence[int]) -> Topology:
     Halve a patch until it is small, the finest axes first, so that voxels become cubes on the way down.
 
     An axis is halved while it has at least 8 voxels and its voxels are less than twice as long as the shortest ones;
-    convolutions do not reach along it before that is so.
-
-    Args:
-        spacing: voxel size per axis.
-        patch_size: size of the patch; the result's is the next multiple of what halving needs.
+    convolutions do not reach along it before that is so. The patch becomes the next multiple of what this needs.
     """
     dims = len(spacing)
     size, voxel = [float(n) for n in patch_size], [float(length) for length in spacing]

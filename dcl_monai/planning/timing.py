@@ -62,11 +62,8 @@ def step_seconds(
         terms = criterion.terms(logits, batch["label"], batch["cond_mask"], batch["cond_known"])
         total(terms).backward()
 
-    def second() -> None:
-        step(primnet, dualnet, batch)
-
     seconds = []
-    for run in (first, second):
+    for run in (first, lambda: step(primnet, dualnet, batch)):
         with torch.autocast(device, enabled=device == "cuda"):
             run()
             start = _now(device)
