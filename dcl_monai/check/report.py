@@ -28,12 +28,7 @@ COLOURS = {"error": "red", "warning": "yellow"}
 
 
 def write_report(summary: Summary, path: str | Path) -> None:
-    """
-    Write the report as one HTML file, pictures included.
-
-    Raises:
-        DataError: when the file cannot be written.
-    """
+    """Write the report as one HTML file, pictures included."""
     parts = [(d, s) for d, records in summary.datasets.items() for s in SPLITS if any(r.split == s for r in records)]
     text = render_page(
         PAGE,

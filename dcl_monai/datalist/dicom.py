@@ -31,12 +31,7 @@ def is_dicom_file(path: str | Path) -> bool:
 
 
 def read_header(path: str | Path, pixels: bool = False) -> Any:
-    """
-    Read an RTSTRUCT or SEG, of the latter the voxels too if ``pixels`` says so.
-
-    Raises:
-        DataError: when it cannot be read, or is another kind of DICOM file.
-    """
+    """Read an RTSTRUCT or SEG, of the latter the voxels too if ``pixels`` says so; refuse other DICOM files."""
     if not has_pydicom:
         raise DataError(f"{path}: DICOM labels need further packages: pip install dcl-monai[dicom].")
     try:
@@ -61,12 +56,7 @@ def label_file(path: str) -> str | None:
 
 
 def region_names(path: str | Path) -> list[str]:
-    """
-    Names of the regions of an RTSTRUCT or SEG; one that is empty was looked for and is absent.
-
-    Raises:
-        DataError: as :func:`read_header`; and when two regions have one name, or a region has none.
-    """
+    """Names of the regions of an RTSTRUCT or SEG, each once; a region that is empty was looked for and is absent."""
     data = read_header(path)
     entries, key = (
         (data.get("StructureSetROISequence", ()), "ROIName")

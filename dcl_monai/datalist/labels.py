@@ -146,12 +146,7 @@ class LabelMeaning:
         return ", ".join(self.classes[j] for j in members)
 
     def annotate(self, items: Iterable[ListedItem]) -> list[UndividedItem]:
-        """
-        Say what the labels of the items mean; their own ``annotated`` comes before that of the data set.
-
-        Raises:
-            DataError: when it is not said what is annotated in an image, or said of an image that does not exist.
-        """
+        """Say what the labels of the items mean; their own ``annotated`` comes before that of the data set."""
         result, used = [], []
         for item in items:
             fitting = entry_for(item, self.by_name or ())

@@ -105,12 +105,7 @@ def read_listing(entry: DatasetEntry, path: Path, where: str) -> DatasetEntry:
 
 
 def decathlon_entry(content: Mapping[str, Any], name: Path) -> dict[str, Any]:
-    """
-    Bring a Decathlon-style list (``training``, ``labels``, ``annotated``, ...) into the form of a data set.
-
-    Raises:
-        DataError: when ``labels`` are not as the Decathlon has them, or an entry is misspelt.
-    """
+    """Bring a Decathlon-style list (``training``, ``labels``, ``annotated``, ...) into the form of a data set."""
     for key in content:
         meant = None if key in LIST_ENTRIES else misspelt(str(key), LIST_ENTRIES)
         if meant:
@@ -260,9 +255,7 @@ class Pattern:
     """
     A path with fields in braces, each of which stands for some text without a slash.
 
-    Args:
-        text: the pattern; a field that stands in it twice has the same text at both places.
-        where: place in the user's file, for messages.
+    A field that stands in it twice has the same text at both places.
     """
 
     def __init__(self, text: str, where: str) -> None:
@@ -303,12 +296,7 @@ class Pattern:
 
 
 def merge_annotations(items: Iterable[UndividedItem]) -> list[UndividedItem]:
-    """
-    Bring several annotations of one image together in one item.
-
-    Raises:
-        DataError: when the same image stands in two splits or is of two subjects, or an entry is given twice.
-    """
+    """Bring several annotations of one image together in one item; refuse those that cannot be of one image."""
     merged: dict[str, UndividedItem] = {}
     for item in items:
         image = os.path.realpath(item["image"])

@@ -20,12 +20,7 @@ MAX_GROWTH, FREE_GROWTH = 10, 10**5
 
 
 def read_file(path: str | Path) -> dict[str, Any]:
-    """
-    Read a YAML or JSON file that holds one mapping.
-
-    Raises:
-        DataError: when it cannot be read, is no mapping, or gives a key twice.
-    """
+    """Read a YAML or JSON file that holds one mapping; refuse one that gives a key twice."""
     path = Path(path)
     is_json = path.suffix.lower() == ".json"
     try:

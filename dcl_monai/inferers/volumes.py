@@ -33,10 +33,6 @@ def ejection_fractions(files: Mapping[str, Mapping[str, Any]], folder: Path) -> 
     ``Info.cfg`` of an ACDC patient says which frames they are, for files named ``..._frameNN`` and for frames of a
     cine. For a cine without it, they are taken to be the frames with the largest and the smallest LV volume.
 
-    Args:
-        files: entries of a report with their ``volumes_ml``, by path relative to the folder.
-        folder: the folder.
-
     Returns:
         for each pair its two sides (``ED`` and ``ES``, each with its ``file`` and, in a cine, its ``frame``, counted
         from 1), ``ejection_fraction`` by structure (``None`` where the end-diastolic volume is zero), and how the

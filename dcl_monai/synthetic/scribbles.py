@@ -53,18 +53,9 @@ def scribble_items(
     The files are put in place when all of them are drawn. The strokes of a class in an image depend on the seed, the
     image's name and its mask alone, not on the machine nor on the other images and classes.
 
-    Args:
-        items: items whose label files show every class; some classes may be hidden by ``annotated``.
-        num_classes: number of classes m, background (class 0) included.
-        folder: folder of the new files; made when missing.
-        seed: seed of the strokes.
-
     Returns:
         the items, each with the strokes of the classes that it showed as its only annotation; and the mean share of
         each class that the strokes cover, over the items that show it, shape (m,) (NaN for a class nobody shows).
-
-    Raises:
-        DataError: when a label file does not show every class, or would be overwritten.
     """
     folder = Path(folder).resolve()
     blank = BLANK if num_classes <= BLANK else num_classes

@@ -24,15 +24,8 @@ itk, has_itk = optional_import("itk")
 
 def check_file(path: str | Path, pixdim: Sequence[float] = (), dims: Sequence[int] = (3, 4)) -> None:
     """
-    Refuse a file by its header, before anything is allocated.
-
-    Args:
-        path: a NIfTI file, or one of another format whose header ITK reads (NRRD, MetaImage, ...). A folder passes.
-        pixdim: voxel size in mm of the network's grid, -1 where it stays as it is; empty if there is no network yet.
-        dims: numbers of axes that are taken, of NIfTI files.
-
-    Raises:
-        DataError: see :func:`~dcl_monai.utils.images.open_image`.
+    Refuse a file by its header, before anything is allocated: NIfTI, see :func:`~dcl_monai.utils.images.open_image`,
+    and other formats whose header ITK reads (NRRD, MetaImage, ...). A folder passes.
     """
     path = Path(path)
     if is_nifti(path):

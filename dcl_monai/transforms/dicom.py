@@ -81,12 +81,7 @@ def _loaded(path: str, changed: int) -> Any:
 
 
 def series_of(folder: str | Path) -> Series:
-    """
-    What the series in a folder is known by.
-
-    Raises:
-        DataError: when there is none.
-    """
+    """What the series in a folder is known by."""
     paths = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else [Path(folder)]
     for path in paths:
         if is_dicom_file(path):
@@ -96,12 +91,7 @@ def series_of(folder: str | Path) -> Series:
 
 
 def check_stack(folder: str | Path) -> None:
-    """
-    Refuse a series in which slices are missing: readers would put the others at even distances.
-
-    Raises:
-        DataError: that names the folder and the distances.
-    """
+    """Refuse a series in which slices are missing: readers would put the others at even distances."""
     heights = []
     for path in sorted(Path(folder).iterdir()) if has_pydicom else ():
         if is_dicom_file(path):

@@ -58,15 +58,7 @@ def read_image(
     """
     Read an image file, or a folder with one DICOM series, as (C, H, W, D); a picture is one slice.
 
-    Args:
-        path: the file.
-        dtype: of the values.
-        remedy: what to do if it cannot be read.
-        pixel_size: of a picture, width and height of a pixel in mm.
-        label: whether it is a label map.
-
-    Raises:
-        DataError: when it cannot be read, or holds no voxels.
+    ``pixel_size`` is that of a picture, ``remedy`` is what the error says if the file cannot be read.
     """
     check_file(path, dims=(2, 3, 4, 5))  # before anything is allocated
     try:

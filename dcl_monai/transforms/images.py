@@ -86,21 +86,16 @@ def read_picture(
     path: str | Path, dtype: type = np.float32, pixel_size: Sequence[float] | None = None, label: bool = False
 ) -> MetaTensor:
     """
-    Read a picture as a volume of one slice.
+    Read a PNG, JPEG, TIFF or BMP as a volume of one slice, (C, W, H, 1), grey or red, green and blue.
+
+    The first axis goes to the right of the picture, which is the patient's left, the second one down.
 
     Args:
-        path: PNG, JPEG, TIFF or BMP.
+        path: the file.
         dtype: of the values.
         pixel_size: width and height of a pixel in mm; default: as the file says, or 1 mm.
         label: whether it is a label map: of an indexed picture the indices count, not the colours, and three equal
             channels are one.
-
-    Returns:
-        (C, W, H, 1), grey or red, green and blue. The first axis goes to the right of the picture, which is the
-        patient's left, the second one down.
-
-    Raises:
-        ValueError: when it is no such picture, has several pages, or transparent parts.
     """
     try:
         with Image.open(path) as picture:

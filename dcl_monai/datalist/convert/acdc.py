@@ -96,13 +96,7 @@ def convert_acdc(root: str | Path, note: Note = logger.info) -> dict[str, Any]:
     """
     Describe the training patients of ACDC, split 60/20/20 as in the paper.
 
-    Args:
-        root: folder with one ``patientNNN`` folder per patient, or the folder of the original release, in which they
-            lie in ``training``.
-        note: called when ``training`` is used.
-
-    Raises:
-        DataError: when the folder or a file of a patient is missing.
+    In the original release they lie in ``training``; reduced copies have but their folders.
     """
     root = existing_folder(root, "patient001, patient002, ...")
     if not any(root.glob("patient[0-9]*/")) and (root / "training").is_dir():
