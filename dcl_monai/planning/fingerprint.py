@@ -34,26 +34,22 @@ class Sample:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """
-    The training images of a datalist.
-
-    Args:
-        classes: class names, background first.
-        shapes: sizes in voxels, (n, 3).
-        spacings: voxel sizes in mm, (n, 3).
-        reaches: how far from the middle of the image in mm something annotated lies, (n, 3).
-        minima: smallest grey value of every image and channel, (n, C).
-        foreground: grey values of annotated structures, (C, N), as many of every image that has any.
-        channels: names of the channels.
-    """
+    """The training images of a datalist."""
 
     classes: tuple[str, ...]
+    """Class names, background first."""
     shapes: np.ndarray
+    """Sizes in voxels, (n, 3)."""
     spacings: np.ndarray
+    """Voxel sizes in mm, (n, 3)."""
     reaches: np.ndarray
+    """How far from the middle of the image in mm something annotated lies, (n, 3)."""
     minima: np.ndarray
+    """Smallest grey value of every image and channel, (n, C)."""
     foreground: np.ndarray
+    """Grey values of annotated structures, (C, N), as many of every image that has any."""
     channels: tuple[str, ...] = ("image",)
+    """Names of the channels."""
 
     @property
     def looks_like_ct(self) -> list[bool]:

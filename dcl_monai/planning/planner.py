@@ -40,39 +40,35 @@ BANK_SIZE = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """
-    All that is decided.
-
-    Args:
-        dims: 2 for a network of slices, 3 for one of volumes.
-        spacing: voxel size in mm of the network's grid, of all three axes; in 2D the last one stays as it is.
-        median_shape: median size of the images on that grid.
-        topology: patch and network.
-        batch_size: items per step.
-        bank_size: images per class in the conditional bank.
-        intensity: ``None`` (every image gets mean 0 and variance 1), or a mapping with ``clip``, ``mean`` and ``std``;
-            of several channels a list with one of the two for each, unless all are ``None``.
-        memory: bytes that training takes at its peak, as estimated.
-        budget: bytes that it may take.
-        device: ``"cpu"`` or ``"cuda"``.
-        batch_reason: what decided the batch size.
-        cut: training images, of which annotated voxels lie outside the patch of a slice.
-        small: whether it is one for CPUs: a coarser grid and a smaller network.
-    """
+    """All that is decided."""
 
     dims: int
+    """2 for a network of slices, 3 for one of volumes."""
     spacing: tuple[float, ...]
+    """Voxel size in mm of the network's grid, of all three axes; in 2D the last one stays as it is."""
     median_shape: tuple[int, ...]
+    """Median size of the images on that grid."""
     topology: Topology
+    """Patch and network."""
     batch_size: int
+    """Items per step."""
     bank_size: int
+    """Images per class in the conditional bank."""
     intensity: Intensity | list[Intensity | None] | None
+    """``None`` (every image gets mean 0 and variance 1), or a mapping with ``clip``, ``mean`` and ``std``; of
+    several channels a list with one of the two for each, unless all are ``None``."""
     memory: int
+    """Bytes that training takes at its peak, as estimated."""
     budget: int
+    """Bytes that it may take."""
     device: str
+    """``"cpu"`` or ``"cuda"``."""
     batch_reason: str
+    """What decided the batch size."""
     cut: int = 0
+    """Training images, of which annotated voxels lie outside the patch of a slice."""
     small: bool = False
+    """Whether it is one for CPUs: a coarser grid and a smaller network."""
 
     @property
     def network(self) -> dict[str, Any]:
