@@ -37,7 +37,7 @@ def split_subjects(
     """
     if len(parts) != len(SPLITS) or min(parts) < 0 or not 0 < sum(parts) < np.inf:
         raise DataError(f"a split of {list(parts)} is impossible: give three numbers, not all 0, like 60 20 20.")
-    shown = ", ".join(f"{part:g}" for part in parts)
+    shown, place = ", ".join(f"{part:g}" for part in parts), f"{where}: " if where else ""
     subjects = sorted({item["subject"] for item in items})
     order = np.random.default_rng(seed).permutation(len(subjects))
     edges = np.rint(np.cumsum([0.0, *parts]) / sum(parts) * len(subjects)).astype(int)
@@ -45,17 +45,15 @@ def split_subjects(
     for split in np.flatnonzero((sizes == 0) & (np.asarray(parts) > 0)):
         if sizes.max() < 2:
             raise DataError(
-                (f"{where}: " if where else "")
-                + f"{len(subjects)} subject(s) leave none for {SPLITS[split]} at a split of [{shown}]: add subjects, "
-                "or say in which split they are (`split: training`, for example)."
+                f"{place}{len(subjects)} subject(s) leave none for {SPLITS[split]} at a split of [{shown}]: add "
+                "subjects, or say in which split they are (`split: training`, for example)."
             )
         sizes[sizes.argmax()] -= 1  # rounding leaves no split empty that should hold something
         sizes[split] += 1
     held_out = int(sizes[2] or sizes[1])
     if fold and fold * held_out >= len(subjects):
         raise DataError(
-            (f"{where}: " if where else "")
-            + f"fold {fold}: a fold holds out {held_out} of {len(subjects)} subjects, so the last fold is "
+            f"{place}fold {fold}: a fold holds out {held_out} of {len(subjects)} subjects, so the last fold is "
             f"{-(-len(subjects) // held_out) - 1}. Choose a fold up to that, or another seed."
         )
     order = np.roll(order, fold * held_out)
