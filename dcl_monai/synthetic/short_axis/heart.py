@@ -41,12 +41,13 @@ def render_heart(
 
 def _paint(image: FloatArray, anatomy: Anatomy, region: Region, heart: HeartShape, scars: Sequence[Scar]) -> None:
     """Paint ``image`` ``(D, w, h)`` in place, from the outside in."""
-    pixel, level, edge, flow, grain = anatomy.spacing[0], heart.level, heart.edge, region.flow, region.grain
+    left, right = heart.left, heart.right
+    pixel, level, edge, flow, grain = anatomy.spacing[0], heart.level, left.edge, region.flow, region.grain
     blood = (1.0 + 0.07 * flow + 0.02 * grain).astype(np.float32)
     muscle = (anatomy.myocardium * (1.0 + 0.07 * grain + 0.07 * flow)).astype(np.float32)
 
     # Pericardium, fat, the common wall of all chambers.
-    outline = np.minimum.reduce([heart.epi, heart.rv - anatomy.rv_wall, *(each - 2.0 for each in heart.chambers)])
+    outline = np.minimum.reduce([left.epi, right.distance - anatomy.rv_wall, *(each - 2.0 for each in heart.chambers)])
     fat_table = anatomy.fat_width * (
         0.25 + 1.2 * bump(heart.septum, 1.4) + contour(anatomy.fat_harmonics, heart.septum)
     )
@@ -61,34 +62,34 @@ def _paint(image: FloatArray, anatomy: Anatomy, region: Region, heart: HeartShap
 
     # RV with its trabeculae and, in few slices, the moderator band.
     ragged = anatomy.trabeculae * np.clip(1.3 * grain + 0.4 * flow, 0.0, 2.5)
-    blend(image, blood, cover(heart.rv + ragged * (0.4 + 0.6 * heart.rv_level)[:, None, None], edge))
-    band = np.abs(heart.rv_band - 2.5 * flow) - 1.4 - 0.8 * grain
-    band = np.maximum(band, 16.0 * np.abs(heart.rv_level - 0.6)[:, None, None] - 2.5)
-    blend(image, muscle, 0.7 * cover(np.maximum(band, heart.rv), 2.0 * pixel))
+    blend(image, blood, cover(right.distance + ragged * (0.4 + 0.6 * right.level)[:, None, None], edge))
+    band = np.abs(right.band - 2.5 * flow) - 1.4 - 0.8 * grain
+    band = np.maximum(band, 16.0 * np.abs(right.level - 0.6)[:, None, None] - 2.5)
+    blend(image, muscle, 0.7 * cover(np.maximum(band, right.distance), 2.0 * pixel))
 
     # LV with its trabeculae and papillary muscles.
     wall = muscle.copy()
     paint_scars(wall, region, heart, scars)
-    blend(image, wall, cover(heart.epi, edge))
+    blend(image, wall, cover(left.epi, edge))
     depth_of_trabeculae = anatomy.trabeculae * np.clip(0.15 + level, 0.15, 0.8)[:, None, None]
-    blend(image, blood, cover(heart.endo + depth_of_trabeculae * np.clip(grain, 0.0, 2.0), edge))
+    blend(image, blood, cover(left.endo + depth_of_trabeculae * np.clip(grain, 0.0, 2.0), edge))
     for angle, relative, size, position in anatomy.papillary:
         size_here = size * np.clip(1.6 - np.abs(level - position) / 0.25, 0.0, 1.0)[:, None, None]
-        radius = np.minimum(relative * heart.endo_mean, np.maximum(heart.endo_mean - 0.6 * size, 0.0))
+        radius = np.minimum(relative * left.endo_mean, np.maximum(left.endo_mean - 0.6 * size, 0.0))
         x = region.x - (radius * np.cos(angle + heart.turn))[:, None, None]
         y = region.y - (radius * np.sin(angle + heart.turn))[:, None, None]
-        distance = np.maximum(np.sqrt(x * x + y * y) + 1.1 * grain - size_here, heart.endo)
+        distance = np.maximum(np.sqrt(x * x + y * y) + 1.1 * grain - size_here, left.endo)
         blend(image, muscle, cover(np.where(size_here > 1.0, distance, FAR), 1.4 * pixel))
 
 
 def _fill_labels(labels: NDArray[np.uint8], heart: HeartShape, area: float) -> None:
     """Fill ``labels`` ``(D, w, h)`` in place; the RV is one piece per slice, or none when it is tiny."""
-    right = (heart.rv < 0) & (heart.epi >= 0)
+    right = (heart.right.distance < 0) & (heart.left.epi >= 0)
     for plane in right:
         pieces, _ = label(plane)
         sizes = np.bincount(pieces.ravel())[1:]
         if sizes.size:
             plane &= pieces == (1 + sizes.argmax() if sizes.max() * area >= _SMALLEST_RV_AREA else -1)
     labels[right] = LABELS["RV"]
-    labels[heart.epi < 0] = LABELS["MYO"]
-    labels[heart.endo < 0] = LABELS["LV"]
+    labels[heart.left.epi < 0] = LABELS["MYO"]
+    labels[heart.left.endo < 0] = LABELS["LV"]

@@ -29,20 +29,35 @@ class Region(NamedTuple):
     grain: FloatArray  # (D, w, h) fine noise
 
 
+class LeftVentricle(NamedTuple):
+    """Cavity and wall, signed distances (D, w, h), and their mean radii per slice."""
+
+    endo: FloatArray  # (D, w, h) cavity
+    epi: FloatArray  # (D, w, h) cavity and wall
+    endo_mean: FloatArray  # (D,)
+    epi_mean: FloatArray  # (D,)
+    septal: FloatArray  # (D,) epicardial radius towards the RV
+    edge: FloatArray  # (D, 1, 1) width of the edges: oblique walls blur through the thickness of a slice
+
+
+class RightVentricle(NamedTuple):
+    """Cavity beside the LV."""
+
+    distance: FloatArray  # (D, w, h) signed distance; the chambers continue it above the base
+    present: NDArray[np.bool_]  # (D,)
+    level: FloatArray  # (D,) 0 base, 1 apex of the RV
+    band: FloatArray  # (D, w, h) signed distance from the axis of the moderator band
+
+
 class HeartShape(NamedTuple):
     """The heart of one phase."""
 
     level: FloatArray  # (D,) position on the long axis, 0 base, 1 apex of the LV cavity
     turn: FloatArray  # (D,) rotation about the long axis
     septum: FloatArray  # (D,) angle of the direction from the LV to the RV
-    endo: FloatArray  # (D, w, h) LV cavity
-    epi: FloatArray  # (D, w, h) LV with its wall
-    endo_mean: FloatArray  # (D,) mean radius of the cavity
-    rv: FloatArray  # (D, w, h) RV
-    rv_level: FloatArray  # (D,) 0 base, 1 apex of the RV
-    rv_band: FloatArray  # (D, w, h) signed distance from the axis of the moderator band
+    left: LeftVentricle
+    right: RightVentricle
     chambers: list[FloatArray]  # (D, w, h) each, what lies above the ventricles
-    edge: FloatArray  # (D, 1, 1) width of the edges: oblique walls blur through the thickness of a slice
 
 
 class _Size(NamedTuple):
@@ -55,22 +70,6 @@ class _Size(NamedTuple):
     rv_width: float
     twist: float
     thinning: float
-
-
-class _LeftVentricle(NamedTuple):
-    endo: FloatArray  # (D, w, h)
-    epi: FloatArray  # (D, w, h)
-    endo_mean: FloatArray  # (D,)
-    epi_mean: FloatArray  # (D,)
-    septal: FloatArray  # (D,) epicardial radius towards the RV
-    edge: FloatArray  # (D, 1, 1)
-
-
-class _RightVentricle(NamedTuple):
-    distance: FloatArray  # (D, w, h), continued above the base
-    present: NDArray[np.bool_]  # (D,)
-    level: FloatArray  # (D,)
-    band: FloatArray  # (D, w, h)
 
 
 def draw_region(rng: np.random.Generator, anatomy: Anatomy) -> Region:
@@ -105,19 +104,9 @@ def shape_heart(anatomy: Anatomy, region: Region, phase: str) -> HeartShape:
     septum = anatomy.septum + turn
     left = _left_ventricle(anatomy, region, size, level, turn, septum)
     right = _right_ventricle(anatomy, region, size, level, septum, left)
-    return HeartShape(
-        level=level,
-        turn=turn,
-        septum=septum,
-        endo=left.endo,
-        epi=left.epi,
-        endo_mean=left.endo_mean,
-        rv=np.where(right.present[:, None, None], right.distance, FAR),
-        rv_level=right.level,
-        rv_band=right.band,
-        chambers=_chambers(anatomy, region, size, level, septum, left, right),
-        edge=left.edge,
-    )
+    chambers = _chambers(anatomy, region, size, level, septum, left, right)
+    right = right._replace(distance=np.where(right.present[:, None, None], right.distance, FAR))
+    return HeartShape(level, turn, septum, left, right, chambers)
 
 
 def _size(anatomy: Anatomy, phase: str) -> _Size:
@@ -141,7 +130,7 @@ def _size(anatomy: Anatomy, phase: str) -> _Size:
 
 def _left_ventricle(
     anatomy: Anatomy, region: Region, size: _Size, level: FloatArray, turn: FloatArray, septum: FloatArray
-) -> _LeftVentricle:
+) -> LeftVentricle:
     """Cavity and wall as radius per slice and angle; the wall varies by sector and ends below the cavity's apex."""
     below_base = level >= 0.0
     apex = 1.0 + 0.9 * anatomy.wall / anatomy.length
@@ -160,7 +149,7 @@ def _left_ventricle(
     pixel, _, thickness = anatomy.spacing
     step = 0.5 * thickness / size.length
     slope = np.abs(size.epi_radius * (taper((level + step) / apex) - taper((level - step) / apex)))
-    return _LeftVentricle(
+    return LeftVentricle(
         endo=region.rho - lookup(endo_table, region.theta),
         epi=region.rho - lookup(epi_table, region.theta),
         endo_mean=endo_mean,
@@ -171,8 +160,8 @@ def _left_ventricle(
 
 
 def _right_ventricle(
-    anatomy: Anatomy, region: Region, size: _Size, level: FloatArray, septum: FloatArray, left: _LeftVentricle
-) -> _RightVentricle:
+    anatomy: Anatomy, region: Region, size: _Size, level: FloatArray, septum: FloatArray, left: LeftVentricle
+) -> RightVentricle:
     """Ellipse beside the LV as radius per angle around its own centre; the epicardium of the septum cuts it later."""
     below_base = level >= 0.0
     rv_level = np.clip(level / anatomy.rv_apex, 0.0, 1.0)
@@ -189,7 +178,7 @@ def _right_ventricle(
     table = (ellipse * (1.0 + contour(anatomy.rv_harmonics, angle))).astype(np.float32)
     distance = np.sqrt(x * x + y * y) - lookup(table, np.arctan2(y, x))
     behind = across(region.x, region.y, septum + 0.5 * np.pi) - 0.15 * left.septal[:, None, None]
-    return _RightVentricle(
+    return RightVentricle(
         distance=np.maximum(distance, behind),  # not behind the LV
         present=(level >= anatomy.rv_base) & below_base & (size.rv_width * narrowing > 3.5) & (left.epi_mean > 8.0),
         level=rv_level,
@@ -203,8 +192,8 @@ def _chambers(
     size: _Size,
     level: FloatArray,
     septum: FloatArray,
-    left: _LeftVentricle,
-    right: _RightVentricle,
+    left: LeftVentricle,
+    right: RightVentricle,
 ) -> list[FloatArray]:
     """Right atrium or outflow tract where the RV is absent, left atrium and aortic root where the LV is absent."""
     above_rv = ((level < anatomy.rv_base) & ~right.present)[:, None, None]

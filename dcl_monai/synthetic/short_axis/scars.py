@@ -71,7 +71,7 @@ def draw_scars(rng: np.random.Generator, anatomy: Anatomy, group: str) -> list[S
 
 def paint_scars(wall: FloatArray, region: Region, heart: HeartShape, scars: Iterable[Scar]) -> None:
     """Paint scars over the signal of the wall ``(D, w, h)`` in place; they get thinner towards their ragged border."""
-    depth = heart.endo / np.maximum(heart.endo - heart.epi, np.float32(1e-3))
+    depth = heart.left.endo / np.maximum(heart.left.endo - heart.left.epi, np.float32(1e-3))
     for scar in scars:
         along = ((heart.level - scar.level) / scar.height)[:, None]
         around = away(scar.angle + heart.turn) / scar.width

@@ -31,7 +31,7 @@ def painted(anatomy: Anatomy, region: Region, *scars: Scar) -> np.ndarray:
     heart = shape_heart(anatomy, region, "ED")
     wall = np.zeros_like(region.flow)
     paint_scars(wall, region._replace(flow=0 * region.flow, grain=0 * region.grain), heart, scars)
-    return np.where((heart.endo > 0) & (heart.epi < 0), wall, np.nan)
+    return np.where((heart.left.endo > 0) & (heart.left.epi < 0), wall, np.nan)
 
 
 def test_scars_change_the_wall_only(anatomy, region):
@@ -63,7 +63,7 @@ def test_transmurality(anatomy, region, transmurality):
     angle = np.abs(np.angle(np.exp(1j * (region.theta - SECTOR.angle - heart.turn[:, None, None]))))
     core = (angle < 0.2) & (np.abs(heart.level - SECTOR.level) < 0.1)[:, None, None]
     np.testing.assert_allclose(np.nanmean(wall[core]), transmurality, atol=0.12)
-    depth = heart.endo / (heart.endo - heart.epi)
+    depth = heart.left.endo / (heart.left.endo - heart.left.epi)
     assert np.nanmean(wall[core & (depth < 0.1)]) > 0.9 > 0.1 > np.nanmean(wall[core & (depth > 0.95)])
 
 
