@@ -8,6 +8,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ __all__ = ["FolderSegmenter"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FolderSegmenter:
     """
     Segment every image of a folder, and write a report that grows with each file.
@@ -76,46 +78,30 @@ class FolderSegmenter:
             uncertainty.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        dataset_dir: str,
-        output_dir: str,
-        model_file: str,
-        network: DCLNet,
-        inferer: Callable[..., torch.Tensor],
-        postprocessing: Callable[[dict[str, Any]], Mapping[str, Any]],
-        classes: Sequence[str],
-        pixdim: Sequence[float],
-        spatial_size: Sequence[int],
-        single_parts: Sequence[str],
-        device: torch.device,
-        num_sets: int = 1,
-        save_probabilities: bool | str = False,
-        save_uncertainty: bool | str = False,
-        contact_sheet: bool | str = True,
-        channels: Sequence[str] = ("image",),
-        further_models: Sequence[str] = (),
-    ) -> None:
-        self.dataset = dataset
-        self.dataset_dir = Path(dataset_dir)
-        self.output_dir = Path(output_dir)
-        self.model_file = model_file
-        self.further_models = list(further_models)
-        self.network = network
-        self.networks = [network]
-        self.inferer = inferer
-        self.postprocessing = postprocessing
-        self.classes = list(classes)
-        self.channels = list(channels)
-        self.pixdim = pixdim
-        self.spatial_size = spatial_size
-        self.single_parts = single_parts
-        self.device = device
-        self.num_sets = num_sets
-        maps = {"probabilities": as_bool(save_probabilities), "uncertainty": as_bool(save_uncertainty)}
-        self.maps = [name for name, wanted in maps.items() if wanted]
-        self.contact_sheet = as_bool(contact_sheet)
+    dataset: Dataset
+    dataset_dir: str
+    output_dir: str
+    model_file: str
+    network: DCLNet
+    inferer: Callable[..., torch.Tensor]
+    postprocessing: Callable[[dict[str, Any]], Mapping[str, Any]]
+    classes: Sequence[str]
+    pixdim: Sequence[float]
+    spatial_size: Sequence[int]
+    single_parts: Sequence[str]
+    device: torch.device
+    num_sets: int = 1
+    save_probabilities: bool | str = False
+    save_uncertainty: bool | str = False
+    contact_sheet: bool | str = True
+    channels: Sequence[str] = ("image",)
+    further_models: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.images, self.outputs = Path(self.dataset_dir), Path(self.output_dir)
+        self.networks = [self.network]
+        maps = {"probabilities": self.save_probabilities, "uncertainty": self.save_uncertainty}
+        self.maps = [name for name, wanted in maps.items() if as_bool(wanted)]
         self.plausibility: Plausibility | None = None  # needs the bank of the model
         self.bounds: Mapping[str, Any] | None = None  # travel in the model
 
@@ -127,19 +113,19 @@ class FolderSegmenter:
             DataError: before anything is written, when model, settings or folders do not fit, or another run writes to
                 the folder; at the end, when files could not be segmented.
         """
-        if self.output_dir.resolve() == self.dataset_dir.resolve():
-            raise DataError(f"{self.output_dir}: is the folder of the images. Set --output_dir to another one.")
+        if self.outputs.resolve() == self.images.resolve():
+            raise DataError(f"{self.outputs}: is the folder of the images. Set --output_dir to another one.")
         self.load()
         settings = self.settings()
         if self.network.conditional:
             self.plausibility = Plausibility(self.network.bank, self.classes)
-        lock = take_lock(self.output_dir)
+        lock = take_lock(self.outputs)
         if lock is None:
             raise DataError(
-                f"{self.output_dir}: another run is writing to it. Wait for its end, or set another --output_dir."
+                f"{self.outputs}: another run is writing to it. Wait for its end, or set another --output_dir."
             )
         try:
-            self.segment_all(RunReport(self.output_dir, settings))
+            self.segment_all(RunReport(self.outputs, settings))
         finally:
             os.close(lock)
 
@@ -168,31 +154,31 @@ class FolderSegmenter:
     def segment_all(self, report: RunReport) -> None:
         """Segment all that the report does not have, and draw the contact sheets."""
         report.write()
-        names = [Path(item["image"]).relative_to(self.dataset_dir).as_posix() for item in self.dataset.data]
+        names = [Path(item["image"]).relative_to(self.images).as_posix() for item in self.dataset.data]
         with logging_redirect_tqdm():
             for index, name in enumerate(tqdm(names, desc="segmenting", unit="file", disable=None)):
-                if not report.is_done(name, self.dataset_dir / name):
+                if not report.is_done(name, self.images / name):
                     report.add(name, self.attempt(index, name))
-        report.ejection_fraction = ejection_fractions(report.done(), self.dataset_dir)
+        report.ejection_fraction = ejection_fractions(report.done(), self.images)
         report.complete = True
         report.write()
-        if self.contact_sheet:
+        if as_bool(self.contact_sheet):
             cases = [
                 Case(
                     name,
-                    self.dataset_dir / name,
-                    self.output_dir / entry["outputs"]["segmentation"],
+                    self.images / name,
+                    self.outputs / entry["outputs"]["segmentation"],
                     entry.get("unusual", []),
                     bounds_words(entry.get("bounds", {}), self.bounds["level"]) if self.bounds else "",
                 )
                 for name, entry in report.done().items()
-                if (self.dataset_dir / name).is_file()
+                if (self.images / name).is_file()
             ]
-            draw_contact_sheets(cases, self.classes, self.output_dir)
+            draw_contact_sheets(cases, self.classes, self.outputs)
         done, failed = report.done(), report.failed()
         logger.info(f"{len(done)} file(s) segmented, report: {report.path}")
         if done:
-            logger.info(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(self.output_dir))}")
+            logger.info(f"see them slice by slice: python -m dcl_monai view {shlex.quote(str(self.outputs))}")
         if failed:
             raise DataError(
                 f"{len(failed)} of {len(names)} file(s) could not be segmented, see {report.path}; the first: "
@@ -228,12 +214,12 @@ class FolderSegmenter:
             "model": {
                 "file": str(self.model_file),
                 "sha256": file_hash(self.model_file),
-                "classes": self.classes,
+                "classes": list(self.classes),
                 "bank": sizes,
             }
             | ({"further_models": others} if others else {}),
-            "dataset_dir": str(self.dataset_dir.resolve()),
-            "channels": self.channels,
+            "dataset_dir": str(self.images.resolve()),
+            "channels": list(self.channels),
             "pixdim": list(self.pixdim),
             "spatial_size": list(self.spatial_size),
             "pixel_size": next((item["pixel_size"] for item in self.dataset.data if "pixel_size" in item), None),
@@ -249,15 +235,15 @@ class FolderSegmenter:
             entry = {"status": "done"} | self.segment(index, name)
         except Exception as error:  # one bad file must not stop the others
             known = find_user_error(error)
-            reason = str(known) if known else f"{self.dataset_dir / name}: {one_line(error)}"
+            reason = str(known) if known else f"{self.images / name}: {one_line(error)}"
             logger.error(reason)
             entry = {"status": "failed", "error": reason}
         return entry | {"seconds": round(time.perf_counter() - start, 3)}
 
     def segment(self, index: int, name: str) -> dict[str, Any]:
         """Segment one file, write the outputs, and return what the report says of it."""
-        path = self.dataset_dir / name
-        check_inside(path, self.dataset_dir)
+        path = self.images / name
+        check_inside(path, self.images)
         before = stamp(path)
         image = self.dataset[index]["image"]
         source = open_source(path, self.dataset.data[index].get("pixel_size"))
@@ -290,9 +276,9 @@ class FolderSegmenter:
             if source.ndim == 3 or width > 1:
                 array = array[:, :, :, 0]
             if outputs[kind].endswith(".png"):
-                write_picture(array[:, :, 0], COLOURS, self.output_dir / outputs[kind])
+                write_picture(array[:, :, 0], COLOURS, self.outputs / outputs[kind])
                 continue
-            save_like(source, array, self.output_dir / outputs[kind], f"dcl-monai {kind}")
+            save_like(source, array, self.outputs / outputs[kind], f"dcl-monai {kind}")
         return {
             "outputs": outputs,
             "input": before,

@@ -51,10 +51,11 @@ class RunReport:
         """Whether an earlier run has finished this file, as it is now."""
         entry = self.files.get(name, {})
         outputs = entry.get("outputs", {}).values()
-        return bool(outputs) and entry.get("input") == stamp(image) and all(map(self._is_output, outputs))
-
-    def _is_output(self, name: str) -> bool:
-        return (self.output_dir / name).is_file()
+        return (
+            bool(outputs)
+            and entry.get("input") == stamp(image)
+            and all((self.output_dir / name).is_file() for name in outputs)
+        )
 
     def done(self) -> dict[str, dict[str, Any]]:
         """Entries of the files that are segmented, by name."""

@@ -73,7 +73,8 @@ def read_drawings(
             axis = slice_axis(codes.shape, spacing)
             looked_at, wrong = _slices(slices, drawn, axis, file_of(image, members[0]["label"]))
             mistakes += wrong
-            codes, choices = _forget(codes, choices, looked_at)
+            codes, pairs = _joint(codes, len(choices), looked_at.astype(np.uint8), 2)
+            choices = [choices[code] if is_known else () for code, is_known in pairs]
         if radius > 0:
             spreads = [bool(choice) and not agreement.is_blank(rater, choice[0]) for choice in choices]
             codes, mixed = _blur(codes, spreads, radius, spacing)
@@ -214,12 +215,6 @@ def _slices(
         return np.broadcast_to(drawn.any(others, keepdims=True), drawn.shape), []
     chosen = np.isin(np.arange(1, depth + 1), wanted)
     return np.broadcast_to(np.expand_dims(chosen, others) if drawn.ndim > 2 else chosen[0], drawn.shape), []
-
-
-def _forget(codes: np.ndarray, choices: list[Choice], known: np.ndarray) -> tuple[np.ndarray, list[Choice]]:
-    """Forget what is drawn where nothing is known."""
-    codes, pairs = _joint(codes, len(choices), known.astype(np.uint8), 2)
-    return codes, [choices[code] if kept else () for code, kept in pairs]
 
 
 def _blur(
