@@ -52,17 +52,9 @@ def check_command_line(words: Sequence[str] | None = None) -> None:
         check_ids(given, ConfigParser.load_config_files(files), Path(files[0]).name)
 
 
-def given_config(words: Sequence[str] | None = None) -> dict[str, Any] | None:
-    """
-    The configuration that ``python -m monai.bundle run`` runs, with what the command line changes.
-
-    Args:
-        words: the command line, default: that of this process.
-
-    Returns:
-        the configuration, unresolved; ``None`` for another program.
-    """
-    given, files = read_command_line(words)
+def given_config() -> dict[str, Any] | None:
+    """What ``python -m monai.bundle run`` runs, with what the command line changes; ``None`` for another program."""
+    given, files = read_command_line()
     if not files:
         return None
     parser = ConfigParser()

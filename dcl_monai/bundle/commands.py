@@ -95,8 +95,9 @@ def find_overlay(name: str) -> Path:
 
 def own_overlays(given: Mapping[str, Any]) -> list[str]:
     """Overlays behind ``--minutes`` and ``--fold`` of a training."""
-    if "minutes" in given:
-        refuse_epochs(given)
+    for name in ("stage1_epochs", "stage2_epochs", "iterations_per_epoch", "val_interval"):
+        if "minutes" in given and name in given:
+            raise DataError(f"--{name} {given[name]}: --minutes sets it by the time. Leave one of them out.")
     if "fold" in given and "datalist" in given:
         raise DataError(f"--datalist {given['datalist']}: --fold divides the bundle's own data. Leave one of them out.")
     return [f"{name}.json" for name in ("fold", "minutes") if name in given]
@@ -114,13 +115,6 @@ def fold_words(verb: str, folder: Path, words: Sequence[str]) -> list[str]:
     first, *others = (str(folder / "models" / name) for name in names)
     models = {"model_file": first} | ({"further_models": others} if others else {})
     return as_words({**models, **given})
-
-
-def refuse_epochs(given: Mapping[str, Any]) -> None:
-    """Refuse epochs beside a time."""
-    for name in ("stage1_epochs", "stage2_epochs", "iterations_per_epoch", "val_interval"):
-        if name in given:
-            raise DataError(f"--{name} {given[name]}: --minutes sets it by the time. Leave one of them out.")
 
 
 def check_words(words: Sequence[str], files: Sequence[Path]) -> None:

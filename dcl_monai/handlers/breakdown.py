@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from ignite.engine import Events
@@ -17,6 +18,7 @@ from dcl_monai.utils import DataError
 __all__ = ["StopOnBreakdown", "non_finite"]
 
 
+@dataclass(eq=False)
 class StopOnBreakdown:
     """
     End training with an error at the first loss that is not finite, and at an epoch's end if a weight is not.
@@ -33,10 +35,9 @@ class StopOnBreakdown:
         interval: iterations between two looks at the losses, on a GPU.
     """
 
-    def __init__(self, network: nn.Module, interval: int = 10) -> None:
-        self.network = network
-        self.interval = interval
-        self.losses: list[torch.Tensor] = []
+    network: nn.Module
+    interval: int = 10
+    losses: list[torch.Tensor] = field(default_factory=list, init=False)
 
     def attach(self, engine: Trainer) -> None:
         engine.add_event_handler(Events.EPOCH_STARTED, lambda _: self.losses.clear())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = ["RunCheckpoint"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class RunCheckpoint:
     """
     Save everything a run needs to go on, after every epoch, and take it up again when it is resumed.
@@ -42,20 +44,17 @@ class RunCheckpoint:
             unpacks them too. The checkpoint grows by 16 bytes for every file.
     """
 
-    def __init__(
-        self,
-        path: str,
-        content: Mapping[str, Any],
-        resume: bool | str = False,
-        settings: Mapping[str, int | float | str] | None = None,
-        datalist: Datalist | None = None,
-    ) -> None:
-        self.path = Path(path)
-        self.settings = {**(settings or {}), "processes": idist.get_world_size()}
-        self.content = {name: value for name, value in content.items() if value is not None}
-        self.resume = as_bool(resume)
-        self.datalist = datalist
-        self.files: list[str] = []
+    path: Path
+    content: dict[str, Any]
+    resume: bool | str = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    datalist: Datalist | None = None
+    files: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.path, self.resume = Path(self.path), as_bool(self.resume)
+        self.settings = {**self.settings, "processes": idist.get_world_size()}
+        self.content = {name: value for name, value in self.content.items() if value is not None}
 
     def attach(self, engine: Trainer) -> None:
         self.content = {"trainer": engine, **self.content}

@@ -6,6 +6,8 @@ dual loss flows through the condition channel alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from ignite.engine import Engine, Events
 
@@ -19,6 +21,7 @@ from .stages import unwrapped
 __all__ = ["GradientRatio", "ShuffleConditions"]
 
 
+@dataclass(eq=False)
 class ShuffleConditions:
     """
     Give every target conditions that were picked for another one, during the runs of an evaluator.
@@ -30,9 +33,8 @@ class ShuffleConditions:
         wrong_class: give every class the conditions of another class instead.
     """
 
-    def __init__(self, network: DCLNet, wrong_class: bool = False) -> None:
-        self.network = network
-        self.wrong_class = wrong_class
+    network: DCLNet
+    wrong_class: bool = False
 
     def attach(self, engine: Engine) -> None:
         engine.add_event_handler(Events.STARTED, self.shift, 1)
@@ -52,6 +54,7 @@ class ShuffleConditions:
         raise error
 
 
+@dataclass(eq=False)
 class GradientRatio:
     """
     Measure the norm of the gradient of the dual loss relative to that of the primal loss, on one batch per interval.
@@ -63,8 +66,7 @@ class GradientRatio:
         interval: epochs between two measurements.
     """
 
-    def __init__(self, interval: int = 1) -> None:
-        self.interval = interval
+    interval: int = 1
 
     def attach(self, engine: DCLTrainer) -> None:
         engine.add_event_handler(Events.EPOCH_STARTED, lambda _: engine.state.metrics.pop("gradient_ratio", None))

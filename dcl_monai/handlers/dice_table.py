@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 NOTED = ("dataset", "subject", "phase", "case")
 """What the CSV file tells of a volume, as far as its item has it."""
 
+WIDTH = 120
+"""Letters in a line of the log."""
 NOTHING = "\N{EN DASH}"
 """Where no volume shows a structure."""
 
@@ -106,16 +108,13 @@ class DiceTable:
         yield "all", [True] * len(self.cases)
 
 
-def layout(rows: Sequence[Sequence[str]], width: int = 120) -> str:
-    """
-    Lay out a table in lines of at most ``width`` characters; columns that find no room follow below, after a copy of
-    the first one.
-    """
+def layout(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out a table in lines of :data:`WIDTH`; columns that find no room follow below, after a copy of the first."""
     columns = [[f"  {cell:>{max(map(len, column))}}" for cell in column] for column in zip(*rows, strict=True)]
     first = [f"{row[0]:<{len(columns[0][0]) - 2}}" for row in rows]
     blocks = [list(first)]
     for column in columns[1:]:
-        if len(blocks[-1][0]) + len(column[0]) > width and blocks[-1] != first:
+        if len(blocks[-1][0]) + len(column[0]) > WIDTH and blocks[-1] != first:
             blocks.append(list(first))
         blocks[-1] = [line + cell for line, cell in zip(blocks[-1], column, strict=True)]
     return "\n\n".join("\n".join(block) for block in blocks)

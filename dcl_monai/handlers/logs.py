@@ -19,6 +19,9 @@ __all__ = ["Progress", "TensorBoard"]
 
 logger = logging.getLogger(__name__)
 
+SECONDS = 60.0
+"""At least so long from one line of the log to the next."""
+
 
 class Progress:
     """
@@ -26,12 +29,10 @@ class Progress:
 
     Args:
         desc: word before the bar.
-        seconds: at least so long from one line to the next.
     """
 
-    def __init__(self, desc: str, seconds: float = 60.0) -> None:
+    def __init__(self, desc: str) -> None:
         self.desc = desc
-        self.seconds = seconds
         self.shown = 0.0
 
     def attach(self, engine: Engine) -> None:
@@ -49,7 +50,7 @@ class Progress:
 
     def line(self, engine: Engine) -> None:
         """Say how far the epoch is."""
-        if time.monotonic() - self.shown >= self.seconds:
+        if time.monotonic() - self.shown >= SECONDS:
             self.shown = time.monotonic()
             state = engine.state
             epoch = f" {state.epoch}/{state.max_epochs}" if (state.max_epochs or 1) > 1 else ""

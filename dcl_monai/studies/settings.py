@@ -70,7 +70,8 @@ class StudySettings:
     @property
     def is_own(self) -> bool:
         """Whether the bundle is one of a user's own data (``dcl-monai new``), which knows its split."""
-        return is_own_bundle(self.bundle_dir)
+        config = json.loads((self.bundle_dir / "configs" / "train.json").read_text(encoding="utf-8"))
+        return isinstance(config.get("datalist"), str)  # a list of its own: nothing is simulated
 
     @property
     def division(self) -> tuple[int, int]:
@@ -211,12 +212,6 @@ def resolve(settings: StudySettings, out: Path) -> StudySettings:
     if not Path(directory).is_dir():
         raise DataError(f"--dataset_dir {directory}: no such folder.")
     return replace(settings, dataset_dir=str(Path(directory).resolve()))
-
-
-def is_own_bundle(folder: Path) -> bool:
-    """Whether the data of a bundle are a list of its own, and nothing is simulated."""
-    config = json.loads((folder / "configs" / "train.json").read_text(encoding="utf-8"))
-    return isinstance(config.get("datalist"), str)
 
 
 def portable(name: str, home: Path) -> str | None:

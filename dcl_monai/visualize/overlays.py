@@ -25,7 +25,7 @@ __all__ = ["Example", "class_colour", "draw_examples", "plot_overlays"]
 COLOURS = ("tab:blue", "gold", "tab:red", "tab:green", "tab:purple", "tab:cyan", "tab:orange", "tab:pink")
 BACKGROUND_COLOUR = "0.55"
 UNION_COLOUR = "orchid"
-MAX_ANNOTATIONS = 8
+MAX_ANNOTATIONS, TEST_CASES = 8, 2
 
 
 @dataclass
@@ -87,7 +87,6 @@ def draw_examples(
     preprocessing: Callable[[Item], Volume],
     device: torch.device,
     path: str | Path,
-    test_cases: int = 2,
 ) -> None:
     """
     Draw a training image of every annotation that occurs, and test images, with what the network makes of them.
@@ -99,13 +98,12 @@ def draw_examples(
         preprocessing: turns an item into a volume.
         device: device of the network.
         path: the PNG file.
-        test_cases: number of test images.
     """
     classes = datalist["classes"]
     chosen = {annotation_title(item, classes): item for item in reversed(datalist["training"])}
     subjects = {item["subject"]: item for item in reversed(datalist["test"])}
     rows = [(f"training: {title}", item) for title, item in sorted(chosen.items())[:MAX_ANNOTATIONS]]
-    rows += [("test", item) for _, item in sorted(subjects.items())[:test_cases]]
+    rows += [("test", item) for _, item in sorted(subjects.items())[:TEST_CASES]]
     examples = []
     network.eval()
     for title, item in rows:

@@ -74,7 +74,7 @@ def write_report(*studies: str | Path, out: str | Path | None = None) -> Path:
         pairs=len({frozenset(pair) for pair in audit_pairs(results)}),
         cost=cost_table(results),
         overlays=draw_overlays(results, *shown_recipes(results, tables)),
-        smallest=smallest_p(len(results.patients)),
+        smallest=min(1.0, 2.0 ** (1 - len(results.patients))),  # p that Wilcoxon's test can give
         patients=len(results.patients),
         average=AVERAGE,
         number=number,
@@ -90,11 +90,6 @@ def shown_recipes(results: StudyResults, tables: list[ReportTable]) -> tuple[lis
     recipes = list(dict.fromkeys(row.row.recipe for row in largest.rows))
     reference = next((name for name in REFERENCES if name in results.recipes), recipes[0])
     return [reference, *(name for name in recipes if name != reference)], reference
-
-
-def smallest_p(patients: int) -> float:
-    """The smallest p that Wilcoxon's test can give."""
-    return min(1.0, 2.0 ** (1 - patients))
 
 
 def facts(divisions: Sequence[StudySettings], results: StudyResults) -> list[tuple[str, str]]:
