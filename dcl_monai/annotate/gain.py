@@ -122,9 +122,18 @@ def choose_next(
     for _, j in drawn:
         counts[j] += 1
     left, taken, choices = dict(errors), list(drawn), list[Choice]()
+
+    def rated(case: int, structure: int, error: float) -> Choice:
+        rarity = float(np.sqrt((1 + min(counts.values())) / (1 + counts[structure])))
+        same = [other for other, j in taken if j == structure]
+        nearest = float(distances[case, same].min()) if same else np.inf
+        diversity = 1.0 if np.isinf(nearest) else nearest / (nearest + scale) if scale > 0 else 0.5
+        cost = (minutes or {}).get(structure, MINUTES)
+        return Choice(case, structure, error * rarity * diversity / cost, error, rarity, diversity, cost)
+
     while left and len(choices) < count:
-        rated = [rate(pair, error, counts, taken, distances, scale, minutes or {}) for pair, error in left.items()]
-        best = max(rated, key=lambda choice: (choice.gain, -choice.case, -choice.structure))
+        choice_of = (rated(*pair, error) for pair, error in left.items())
+        best = max(choice_of, key=lambda choice: (choice.gain, -choice.case, -choice.structure))
         choices.append(best)
         del left[best.case, best.structure]
         taken.append((best.case, best.structure))
@@ -161,23 +170,3 @@ def choose_images(
             choices.append(replace(choice, gain=float(entropies[case])))
             drawn.append((case, choice.structure))
     return choices[:count]
-
-
-def rate(
-    pair: tuple[int, int],
-    error: float,
-    counts: Mapping[int, int],
-    taken: Sequence[tuple[int, int]],
-    distances: np.ndarray,
-    scale: float,
-    minutes: Mapping[int, float],
-) -> Choice:
-    """Rate a structure of an image, given what is drawn or chosen already."""
-    case, structure = pair
-    rarity = float(np.sqrt((1 + min(counts.values())) / (1 + counts[structure])))
-    same = [other for other, j in taken if j == structure]
-    nearest = float(distances[case, same].min()) if same else np.inf
-    diversity = 1.0 if np.isinf(nearest) else nearest / (nearest + scale) if scale > 0 else 0.5
-    cost = minutes.get(structure, MINUTES)
-    gain = error * rarity * diversity / cost
-    return Choice(case, structure, gain, error, rarity, diversity, cost)

@@ -106,12 +106,15 @@ def check_place(out: Path, source: Path, force: bool) -> None:
 
 
 def write(document: Mapping[str, Any], out: Path, comments: Sequence[str]) -> None:
-    """Write a document as YAML or JSON (which has no comments), by the suffix of the file."""
+    """Write a document as JSON, or as YAML for people to read: comments on top, one image per line."""
+    if out.suffix.lower() == ".json":
+        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    else:
+        options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": float("inf")}
+        text = "".join(f"# {' '.join(comment.split())}\n" for comment in comments)  # a path may hold a line break
+        text += yaml.safe_dump(dict(document), allow_unicode=True, **options)
     try:
-        if out.suffix.lower() == ".json":
-            write_atomic(out, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        else:
-            write_atomic(out, as_yaml(document, comments))
+        write_atomic(out, text)
     except UnicodeError as error:  # JSON may hold halves of characters
         raise DataError(f"{out}: a name in the data set is not text ({error}). Rename it.") from error
 
@@ -133,14 +136,6 @@ def relative_to(folder: str, start: Path) -> str:
         return Path(os.path.relpath(folder, start)).as_posix()
     except ValueError:  # another drive, on Windows
         return folder
-
-
-def as_yaml(document: Mapping[str, Any], comments: Sequence[str]) -> str:
-    """Write a document as YAML for people to read: comments on top, one image per line."""
-    lines = [f"# {' '.join(comment.split())}\n" for comment in comments]  # a path may hold a line break
-    return "".join(lines) + yaml.safe_dump(
-        dict(document), sort_keys=False, default_flow_style=None, width=float("inf"), allow_unicode=True
-    )
 
 
 def summary(datalist: Datalist) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -21,7 +20,7 @@ from dcl_monai.visualize.png import as_png
 from ..results import Case, RunResults, StudyResults
 from .tables import AVERAGE, ReportTable
 
-__all__ = ["Overlay", "draw_cases", "draw_labels", "draw_overlays"]
+__all__ = ["draw_cases", "draw_labels", "draw_overlays"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,15 +93,7 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
     return [place - shift for place in places]
 
 
-@dataclass
-class Overlay:
-    """A picture of a case."""
-
-    title: str  # which case it is
-    picture: str  # PNG in base64
-
-
-def draw_overlays(results: StudyResults, recipes: Sequence[str], reference: str) -> list[Overlay]:
+def draw_overlays(results: StudyResults, recipes: Sequence[str], reference: str) -> list[tuple[str, str]]:
     """
     Draw the cases at the best 5%, the median and the worst 5% of the reference (the paper's Fig. 7-9), as each recipe
     segments them.
@@ -113,7 +104,7 @@ def draw_overlays(results: StudyResults, recipes: Sequence[str], reference: str)
         reference: recipe by which the cases are ordered, by its average Dice over structures and seeds.
 
     Returns:
-        the pictures; none where images or predictions are not on this machine.
+        title and PNG in base64 of every picture; none where images or predictions are not on this machine.
     """
     scores = case_scores(results, reference)
     order = sorted(scores, key=lambda case: scores[case])
@@ -127,7 +118,7 @@ def draw_overlays(results: StudyResults, recipes: Sequence[str], reference: str)
             logger.warning(f"{' '.join(case)}: cannot be drawn ({' '.join(str(error).split())[:160]}).")
             continue
         about = " ".join(filter(None, (case[0], case[1], case[2])))
-        overlays.append(Overlay(f"{name} of {reference}: {about}, Dice {scores[case]:.3f}", picture))
+        overlays.append((f"{name} of {reference}: {about}, Dice {scores[case]:.3f}", picture))
     return overlays
 
 

@@ -146,9 +146,9 @@ test volumes and seeds. All rows are measured by the same pairs, rows with full 
 
 {% if overlays %}
 <h2>Best, median and worst cases</h2>
-{% for overlay in overlays %}
-<figure><img alt="{{ overlay.title }}" src="data:image/png;base64,{{ overlay.picture }}">
-<figcaption>{{ overlay.title }}. Numbers: average Dice of the volume, lowest seed of each row.</figcaption></figure>
+{% for title, picture in overlays %}
+<figure><img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
+<figcaption>{{ title }}. Numbers: average Dice of the volume, lowest seed of each row.</figcaption></figure>
 {% endfor %}
 {% endif %}
 
