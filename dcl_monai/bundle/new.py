@@ -21,7 +21,7 @@ from dcl_monai.utils.files import write_atomic
 
 from .data_card import card_entries, write_licence, write_readme
 from .resources import bundle_folder
-from .template import TESTED, BundleSettings, render_bundle
+from .template import TESTED, BundleSettings, write_configs
 
 __all__ = ["SCHEDULES", "Schedule", "new_bundle", "prepare_bundle", "write_new_bundle"]
 
@@ -190,8 +190,7 @@ def refuse_folder(folder: Path, force: bool) -> None:
 def write_new_bundle(bundle: NewBundle) -> None:
     """Write all files of a bundle; models and runs that its folder has stay as they are."""
     folder = bundle.folder
-    for name, text in render_bundle(bundle.settings).items():
-        write_atomic(folder / "configs" / name, text)
+    write_configs(bundle.settings, folder)
     # with absolute paths: the bundle may be copied anywhere, the data stays where it is
     digest = write_datalist(bundle.datalist, folder / "data" / "datalist.json", absolute=True)
     write_atomic(folder / "docs" / "plan.txt", bundle.table)

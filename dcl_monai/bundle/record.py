@@ -59,14 +59,8 @@ def start_record(output_dir: str, datalist: Datalist) -> None:
     write_record(folder, record)
 
 
-def finish_record(output_dir: str, verdict: str) -> None:
-    """
-    Complete the record of a training.
-
-    Args:
-        output_dir: folder of the training.
-        verdict: its result in words.
-    """
+def finish_record(output_dir: str | Path, verdict: str) -> None:
+    """Complete the record of a training by its result in words."""
     folder = Path(output_dir)
     record = read_record(folder / RECORD)
     if idist.get_rank() > 0 or not record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -29,12 +30,10 @@ def run_folder(bundle_root: str) -> str:
     time = datetime.now().strftime("%Y%m%d-%H%M%S")
     for number in count(1):
         folder = Path(bundle_root) / "runs" / (time if number == 1 else f"{time}-{number}")
-        try:
+        with suppress(FileExistsError):  # another training started in the same second
             folder.mkdir(parents=True)
-        except FileExistsError:  # another training started in the same second
-            continue
-        return str(folder)
-    raise AssertionError  # the loop has no end
+            break
+    return str(folder)
 
 
 def install_model(source: str, model_file: str) -> None:

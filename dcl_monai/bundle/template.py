@@ -331,17 +331,16 @@ def render_bundle(settings: BundleSettings) -> dict[str, str]:
     }
 
 
-def write_bundle(settings: BundleSettings, folder: str | Path) -> None:
-    """
-    Write the config files of a bundle, and the links to them; licence and docs are written by hand.
-
-    Args:
-        settings: the bundle.
-        folder: the bundle's folder; config files that it has are replaced.
-    """
-    folder = Path(folder)
+def write_configs(settings: BundleSettings, folder: Path) -> None:
+    """Write the config files of a bundle, and replace those that its folder has."""
     for name, text in render_bundle(settings).items():
         write_atomic(folder / "configs" / name, text)
+
+
+def write_bundle(settings: BundleSettings, folder: str | Path) -> None:
+    """Write the config files of a bundle, and the links to them; licence and docs are written by hand."""
+    folder = Path(folder)
+    write_configs(settings, folder)
     for name in LINKS:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(Path("configs") / name)

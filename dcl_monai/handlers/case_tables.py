@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +23,7 @@ from dcl_monai.datalist import Item, prediction_name
 from dcl_monai.metrics import compute_surface_distances
 from dcl_monai.utils import as_bool
 from dcl_monai.utils.distributed import gather
-from dcl_monai.utils.files import replace_atomic
+from dcl_monai.utils.images import save_like
 from dcl_monai.utils.tables import write_table
 
 from .at_event import AtEvent
@@ -162,10 +160,8 @@ class SavePredictions(AtEvent):
             pred = output["pred"]
             labels = torch.as_tensor(pred).argmax(0).to(torch.uint8).cpu().numpy()
             affine = pred.affine.cpu().numpy() if isinstance(pred, MetaTensor) else np.eye(4)
-            # compressed by us: nibabel would write the time into the file
-            content = gzip.compress(nib.Nifti1Image(labels, affine).to_bytes(), compresslevel=6, mtime=0)
             path = Path(self.folder) / prediction_name(item)
-            replace_atomic(path, partial(Path.write_bytes, data=content))
+            save_like(nib.Nifti1Image(labels, affine), labels, path, "dcl-monai prediction")
 
 
 @dataclass(eq=False)

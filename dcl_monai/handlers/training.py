@@ -137,6 +137,7 @@ class RankTimeout:
         raise error
 
 
+@dataclass(eq=False)
 class ClipGradients:
     """
     Clip the norm of the gradient before every optimizer step, after AMP has unscaled it and the ranks have averaged it.
@@ -145,8 +146,7 @@ class ClipGradients:
         max_norm: the largest norm; with ``None`` nothing is clipped.
     """
 
-    def __init__(self, max_norm: float | None) -> None:
-        self.max_norm = max_norm
+    max_norm: float | None
 
     def attach(self, engine: SupervisedTrainer) -> None:
         if self.max_norm is not None:
