@@ -176,12 +176,7 @@ class CrossFit:
         return loaded[fold]
 
     def predict(self, item: Item) -> Prediction:
-        """
-        Predict one image.
-
-        Args:
-            item: of :attr:`items`.
-        """
+        """Predict one of :attr:`items`."""
         fold = self.fold_of.get(item["subject"])
         chosen = [self.predictor(k) for k in (range(self.folds) if fold is None else [fold])]
         candidates = load_candidates(item, self.classes)

@@ -41,37 +41,19 @@ class Choice:
 
 
 def undrawn_structures(candidates: np.ndarray) -> list[int]:
-    """
-    Structures of which something is unknown.
-
-    Args:
-        candidates: candidate sets, boolean (m, H, W, D).
-    """
+    """Structures of which something is unknown, by boolean candidate sets (m, H, W, D)."""
     unknown = candidates & (candidates.sum(0) > 1)
     return [j for j in range(1, len(candidates)) if unknown[j].any()]
 
 
 def expected_error(probabilities: np.ndarray) -> np.ndarray:
-    """
-    1 - Dice that a prediction expects of itself, for each class; see :func:`~dcl_monai.metrics.expected_dice`.
-
-    Args:
-        probabilities: within the candidate sets, (m, H, W, D).
-
-    Returns:
-        (m,).
-    """
+    """1 - :func:`~dcl_monai.metrics.expected_dice` of probabilities within the candidate sets (m, H, W, D), (m,)."""
     given = torch.from_numpy(probabilities)
     return 1 - np.array(expected_dice(given, given.argmax(0)))
 
 
 def image_entropy(probabilities: np.ndarray) -> float:
-    """
-    Mean entropy of a prediction over the voxels in the field of view.
-
-    Args:
-        probabilities: class probabilities (m, H, W, D).
-    """
+    """Mean entropy of class probabilities (m, H, W, D) over the voxels in the field of view."""
     seen = probabilities[:, probabilities.sum(0) > 0.5]
     return float(-(seen * np.log(seen + 1e-9)).sum(0).mean()) if seen.size else 0.0
 

@@ -112,15 +112,7 @@ class Predictor:
         self.single_parts = tuple(self.classes.index(name) for name in names)
 
     def __call__(self, image: str) -> torch.Tensor:
-        """
-        Predict.
-
-        Args:
-            image: file of the image.
-
-        Returns:
-            class probabilities on its own grid, (m, H, W, D).
-        """
+        """Class probabilities of an image, by its file, on its own grid (m, H, W, D)."""
         pixels = self.preprocessing({"image": image})["image"]
         if len(pixels) > 1:
             raise DataError(f"{image}: has {len(pixels)} frames, but an annotated image has one. List its frames.")

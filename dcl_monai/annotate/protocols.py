@@ -38,15 +38,12 @@ def find_protocols(
     signs: Mapping[tuple[int, int], Signs], items: Sequence[Item], classes: Sequence[str]
 ) -> list[Protocol]:
     """
-    Compare how large data sets draw a structure, relative to the same models.
+    Compare how large data sets draw a structure, relative to the same models; the clearest difference comes first.
 
     Args:
         signs: (index of the image, index of the class) -> signs.
         items: the images.
         classes: class names, background first.
-
-    Returns:
-        differences, the clearest first.
     """
     found = []
     for structure in sorted({j for _, j in signs}):

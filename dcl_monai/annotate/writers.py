@@ -75,12 +75,7 @@ class Writer(ABC):
         """
 
     def finish(self, ignoring: bool) -> None:  # noqa: B027  # masks need none
-        """
-        Write what describes the data set.
-
-        Args:
-            ignoring: whether voxels may have been left out.
-        """
+        """Write what describes the data set; ``ignoring``: voxels may have been left out."""
 
     def link(self, image: str, path: Path) -> None:
         """Put an image in place: a link where the file has the right form, else a compressed copy."""

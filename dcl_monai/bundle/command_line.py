@@ -100,11 +100,7 @@ def check_paths(given: Mapping[str, Any]) -> None:
     """
     Refuse a path with a ``#``: ``fire`` cuts it off, or MONAI turns it into ``::``, and results land elsewhere.
 
-    Args:
-        given: names and values of the options. What begins with ``$``, ``@`` or ``%`` is meant for MONAI.
-
-    Raises:
-        DataError: for the first such path.
+    What begins with ``$``, ``@`` or ``%`` is meant for MONAI.
     """
     for name in PATHS:
         value = given.get(name)
@@ -116,11 +112,7 @@ def check_overlays(files: Iterable[str | Path]) -> None:
     """
     Refuse two overlays of this project that set one id to different values: their order would decide in silence.
 
-    Args:
-        files: config files that are merged. Those of bundles and of a user's own may change what others say.
-
-    Raises:
-        DataError: for the first such pair.
+    Config files of bundles and of a user's own may change what others say.
     """
     folder = overlay_folder()
     overlays = {
@@ -137,15 +129,9 @@ def check_overlays(files: Iterable[str | Path]) -> None:
 
 def check_ids(ids: Iterable[str], config: Mapping[str, Any], name: str) -> None:
     """
-    Check that ids exist in a configuration, or are arguments that one of its components can take.
+    Refuse ids (``network_def#compnet#features``) that a configuration does not have, nor one of its components takes.
 
-    Args:
-        ids: the ids, such as ``batch_size`` and ``network_def#compnet#features``.
-        config: content of the configuration.
-        name: what messages call the configuration.
-
-    Raises:
-        DataError: for ids that do not exist; it suggests those that look like them.
+    The message calls the configuration ``name``, and suggests ids that look like them.
     """
     problems = [problem for problem in (unknown(id_, config) for id_ in ids) if problem]
     if problems:

@@ -62,15 +62,7 @@ def card_entries(datalist: Datalist) -> dict[str, Any]:
 
 
 def write_readme(settings: BundleSettings, datalist: Datalist, digest: str, size: str) -> str:
-    """
-    The README of a new bundle.
-
-    Args:
-        settings: of the bundle.
-        datalist: its data.
-        digest: hash of the data.
-        size: ``"small"`` or ``"full"``.
-    """
+    """The README of a new bundle of a size, ``"small"`` or ``"full"``, and of data with a hash."""
     dims = settings.spatial_dims
     sizes = " x ".join(map(str, settings.spatial_size[:dims]))
     grid = " x ".join(f"{length:g}" for length in settings.pixdim[:dims])

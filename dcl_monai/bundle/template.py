@@ -314,15 +314,7 @@ def values_of(settings: BundleSettings) -> dict[str, str]:
 
 
 def render_bundle(settings: BundleSettings) -> dict[str, str]:
-    """
-    The config files of a bundle.
-
-    Args:
-        settings: the bundle.
-
-    Returns:
-        name -> text of every file of ``configs/``.
-    """
+    """Name -> text of every config file of a bundle."""
     values = values_of(settings)
     template = files("dcl_monai.bundle") / "template"
     return {

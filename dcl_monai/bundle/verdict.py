@@ -22,13 +22,7 @@ MATTERS = 0.01
 
 
 def give_verdict(output_dir: str | Path, classes: Sequence[str]) -> str:
-    """
-    Judge a training by its tables.
-
-    Args:
-        output_dir: folder of the training, with ``test_dice.csv`` and ``history.csv``.
-        classes: names of all classes, background first.
-    """
+    """Judge a training by ``test_dice.csv`` and ``history.csv`` in its folder; background is the first class."""
     volumes = read_table(Path(output_dir) / "test_dice.csv")
     rows = [row for row in read_table(Path(output_dir) / "history.csv") if row.get("val_dice")]
     best = max(rows, key=lambda row: float(row["val_dice"]), default={})

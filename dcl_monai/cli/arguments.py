@@ -88,13 +88,9 @@ def refuse_existing(paths: Iterable[Path | None], force: bool) -> None:
 
 def refuse_output(out: Path, beside: Path | None, source: Path, force: bool) -> None:
     """
-    Refuse an output that is no JSON file, or that would replace something unasked.
+    Refuse an output that is no JSON file, or would replace, or what is written ``beside`` it, something unasked.
 
-    Args:
-        out: the output.
-        beside: what is written beside it.
-        source: the file that describes the data, which is never replaced.
-        force: whether outputs may be replaced.
+    The file that describes the data, ``source``, is never replaced.
     """
     if out.suffix.lower() != ".json":
         raise DataError(f"{out}: is written as JSON. Give a name that ends in .json.")

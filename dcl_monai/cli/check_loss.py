@@ -69,17 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def load_loss(name: str, num_classes: int, arguments: str = "{}") -> Callable[..., Any]:
-    """
-    Import a loss by name.
-
-    Args:
-        name: ``module:name`` of a function or a class.
-        num_classes: given to the class if it takes it.
-        arguments: further arguments of the class, as JSON.
-
-    Raises:
-        DataError: when there is none, or it cannot be made.
-    """
+    """Import a function by ``module:name``, or make a class of that name of ``arguments`` in JSON."""
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise DataError(f"{name}: write MODULE:NAME, like my_losses:MyLoss.")

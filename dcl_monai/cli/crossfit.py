@@ -16,13 +16,7 @@ __all__ = ["add_crossfit", "make_crossfit"]
 
 
 def add_crossfit(parser: argparse.ArgumentParser, fast: bool = True) -> None:
-    """
-    Add data, bundle and how its models are trained.
-
-    Args:
-        parser: the command's.
-        fast: whether the bundle's own model can be used instead.
-    """
+    """Add data, bundle and how its models are trained; ``fast``: the bundle's own model can be used instead."""
     add_file(parser)
     parser.add_argument("--bundle", type=Path, required=True, metavar="BUNDLE", help="folder of the bundle")
     parser.add_argument(

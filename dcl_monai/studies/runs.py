@@ -158,15 +158,7 @@ class Run:
 
 
 def make_run(out: str | Path, settings: StudySettings, recipe: str, seed: int) -> Run:
-    """
-    Plan a run.
-
-    Args:
-        out: folder of the study.
-        settings: what all its runs share.
-        recipe: name of the recipe.
-        seed: seed of the run.
-    """
+    """Plan a run of a study, whose folder is ``out``."""
     content = RECIPES[recipe]
     folder = Path(out).resolve() / "runs" / recipe / f"seed{seed}"
     if not content.teacher:

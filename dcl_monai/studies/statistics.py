@@ -57,13 +57,7 @@ def patient_means(values: Mapping[Patient, Sequence[float]]) -> dict[Patient, fl
 
 
 def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """
-    Percentile bootstrap interval (95%) of the mean over patients.
-
-    Args:
-        values: one value per patient.
-        seed: seed of the resampling.
-    """
+    """Percentile bootstrap interval (95%) of the mean over patients."""
     if len(values) < 2:
         return float("nan"), float("nan")
     found = bootstrap(
@@ -78,12 +72,7 @@ def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, f
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """
-    Mean, standard deviation and interval over patients.
-
-    Args:
-        values: one value per patient.
-    """
+    """Mean, standard deviation and interval over patients, of one value each."""
     if not len(values):
         return Summary(math.nan, math.nan, math.nan, math.nan, 0)
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
@@ -95,10 +84,6 @@ def compare(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> C
     Test two rows on the patients that both have, by Wilcoxon's signed-rank test (exact for up to 50 patients without
     ties, normal approximation otherwise, as SciPy chooses). Differences that agree to nine digits are ties: the order
     in which means were summed up decides nothing.
-
-    Args:
-        one: patient -> value.
-        other: patient -> value of the row it is tested against.
     """
     patients = sorted(set(one) & set(other), key=str)
     differences = np.round([one[patient] - other[patient] for patient in patients], 9)
@@ -111,7 +96,7 @@ def compare(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> C
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """
-    Holm's correction for testing several hypotheses at once.
+    Holm's correction for testing several hypotheses at once, which SciPy does not have.
 
     Args:
         p_values: p of each; ``nan`` where nothing was tested, which stays and does not count.

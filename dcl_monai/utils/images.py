@@ -137,13 +137,7 @@ def check_affine(name: object, affine: np.ndarray, dims: int) -> None:
 
 
 def check_values(name: object, values: np.ndarray) -> None:
-    """
-    Refuse a volume that no network can say anything about.
-
-    Args:
-        name: file or series, for the message.
-        values: one volume, of any shape.
-    """
+    """Refuse a volume of any shape that no network can say anything about; the message calls it ``name``."""
     largest = float(np.abs(values).max(initial=0))  # nan and inf come through
     if not math.isfinite(largest):
         count = int((~np.isfinite(values)).sum())

@@ -87,12 +87,7 @@ def fill_table(name: str, study: Study, results: StudyResults, task: str) -> Rep
 
     The patient is the unit of every mean and of every test. Holm's correction is over the averages of all rows, which
     answer the question of the table, and apart from them over all structures and phases, which say where it comes from.
-
-    Args:
-        name: name of the study.
-        study: the study.
-        results: all runs.
-        task: name of the bundle, by which the paper's numbers are found.
+    The paper's numbers are found by ``task``, the name of the bundle.
     """
     places = places_of(results)
     net = "nnUNet" if task == "mmwhs" else "UNet"
