@@ -134,16 +134,8 @@ def choose_images(
     """
     Choose images, those with the highest entropy first, with all of their structures that are not drawn.
 
-    Args:
-        errors: see :func:`choose_next`, which orders the structures of an image.
-        features: see :func:`choose_next`.
-        drawn: see :func:`choose_next`.
-        count: number of choices.
-        entropies: mean entropy of every image, which becomes the gain.
-        minutes: structure -> minutes; default: :data:`MINUTES`.
-
-    Returns:
-        choices, the best first.
+    :func:`choose_next`, which has the same arguments, orders the structures of an image. Its mean entropy becomes the
+    gain.
     """
     choices, drawn = list[Choice](), list(drawn)
     for case in sorted({case for case, _ in errors}, key=lambda case: (-entropies[case], case)):

@@ -122,9 +122,14 @@ def check_overlays(files: Iterable[str | Path]) -> None:
     }
     for (first, one), (second, other) in combinations(overlays.items(), 2):
         for id_, value in one.items():
-            twice = [name for name in other if f"{name}#".startswith(f"{id_}#") or f"{id_}#".startswith(f"{name}#")]
+            twice = [name for name in other if overlap(name, id_)]
             if any(name != id_ or other[name] != value for name in twice if not name.startswith("+")):
                 raise DataError(f"configs/{first} and configs/{second} both set {twice[0]}. Leave one of them out.")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one id is the other, or lies within it."""
+    return f"{one}#".startswith(f"{other}#") or f"{other}#".startswith(f"{one}#")
 
 
 def check_ids(ids: Iterable[str], config: Mapping[str, Any], name: str) -> None:

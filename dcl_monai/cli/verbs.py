@@ -56,17 +56,7 @@ def split_overlays(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def take_option(words: Sequence[str], option: str, remedy: str) -> tuple[list[str], list[str]]:
-    """
-    Take an option of the command itself out of those that are passed on.
-
-    Args:
-        words: all of them.
-        option: its name, such as ``--overlay``; it may be given several times.
-        remedy: what to do if it has no value.
-
-    Returns:
-        its values, and the other words.
-    """
+    """Take an option of the command itself, which may come several times, out of the words; return both."""
     values, rest, left = [], list[str](), iter(words)
     for word in left:
         name, equals, value = word.partition("=")

@@ -166,16 +166,10 @@ def keep_previous(path: Path) -> Path:
 
 def approve(path: str | Path) -> Path:
     """
-    Let the last model that was not taken take over; the one before stays in the folder ``previous``.
-
-    Args:
-        path: the served model.
+    Let the last model that was not taken replace the served one, which stays in the folder ``previous``.
 
     Returns:
         the candidate, which is removed from its folder.
-
-    Raises:
-        DataError: when there is none.
     """
     path = Path(path)
     waiting = sorted((path.parent / CANDIDATES).glob(f"*{path.suffix}"))

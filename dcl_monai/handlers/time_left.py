@@ -50,14 +50,7 @@ class TimeLeft:
         self.validation = self.clock() - self.began
 
     def after(self, epoch: int, epochs: int, seconds: float) -> float:
-        """
-        Seconds that are left.
-
-        Args:
-            epoch: the epoch that has ended.
-            epochs: epochs in all.
-            seconds: how long it took.
-        """
+        """Seconds that are left after an epoch of so many that took so many seconds."""
         first = epochs if self.stage1_epochs is None else self.stage1_epochs
         self.epochs[epoch > first].append(seconds)
         one = float(np.mean(self.epochs[False])) if self.epochs[False] else 0.0

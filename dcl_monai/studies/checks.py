@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from monai.bundle import ConfigParser
 
+from dcl_monai.bundle.command_line import overlap
 from dcl_monai.bundle.resources import overlay_folder
 from dcl_monai.datalist import load_datalist
 from dcl_monai.datalist.simulate import require_full_test
@@ -64,11 +65,6 @@ def ids_of(run: Run) -> list[str]:
     recipe = RECIPES[run.recipe]
     files = [overlay_folder() / overlay for overlay in (*recipe.overlays, *recipe.teacher)]
     return [*recipe.settings, *(name for file in files for name in json.loads(file.read_text(encoding="utf-8")))]
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether one id is the other, or lies within it."""
-    return f"{one}#".startswith(f"{other}#") or f"{other}#".startswith(f"{one}#")
 
 
 def count_subjects(run: Run) -> Mapping[str, int]:

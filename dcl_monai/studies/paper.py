@@ -56,10 +56,6 @@ def paper_scores(task: str, recipe: str) -> dict[str, tuple[float, float | None]
     """
     What the paper prints of a recipe.
 
-    Args:
-        task: acdc, mscmr or mmwhs.
-        recipe: name of the recipe.
-
     Returns:
         place (``ED LV``, ``LV``, ..., ``average``) -> mean and standard deviation, ``None`` where none is printed;
         nothing for a task or recipe that the paper does not have.

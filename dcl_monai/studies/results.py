@@ -189,11 +189,7 @@ def read_results(*outs: str | Path) -> StudyResults:
 
 def read_division(out: str | Path, division: tuple[int, int]) -> tuple[dict[str, list[RunResults]], list[str]]:
     """
-    Read the runs of a folder.
-
-    Args:
-        out: folder of a study.
-        division: seed of its division of the subjects, and fold.
+    Read the runs of a study with a division of the subjects.
 
     Returns:
         recipe -> complete runs, and names of the runs that are not complete.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Any
 from dcl_monai.bundle.command_line import check_overlays
 from dcl_monai.bundle.resources import bundle_folder, overlay_folder
 from dcl_monai.utils import DataError, as_literal
-from dcl_monai.utils.files import write_atomic
+from dcl_monai.utils.files import file_hash, write_atomic
 from dcl_monai.utils.locks import is_locked
 from dcl_monai.utils.provenance import git_state, read_record, versions
 from dcl_monai.utils.tables import read_table
@@ -106,7 +105,7 @@ class Run:
     def configs(self) -> dict[str, str]:
         """Hash of every config file of its recipe, by its name within the project."""
         return {
-            portable_name(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            portable_name(path): file_hash(path)
             for path in dict.fromkeys(Path(file) for step in self.steps for file in step.files)
         }
 

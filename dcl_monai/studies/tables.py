@@ -154,9 +154,6 @@ def recipes_of(study: str, only: list[str] | None = None) -> list[str]:
     Args:
         study: its name, or ``all``.
         only: recipes or labels of rows to keep; default: all.
-
-    Raises:
-        DataError: when a row is unknown.
     """
     rows = [row for name, table in STUDIES.items() if study in (name, "all") for row in table.rows]
     if only:

@@ -41,11 +41,9 @@ img { max-width: 100%; height: auto; }
 
 def render_page(template: str, **content: Any) -> str:
     """
-    Fill a page; text is escaped, and a name that is missing is an error.
+    Fill a jinja2 template that extends ``page`` by the blocks ``title``, ``style`` and ``body``.
 
-    Args:
-        template: jinja2 template that extends ``page`` by the blocks ``title``, ``style`` and ``body``.
-        **content: what it names; ``version`` is there already.
+    Text is escaped, and a name that is missing is an error; ``version`` is there already.
     """
     environment = Environment(
         loader=DictLoader({"page": PAGE}),

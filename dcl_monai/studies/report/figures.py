@@ -96,12 +96,7 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
 def draw_overlays(results: StudyResults, recipes: Sequence[str], reference: str) -> list[tuple[str, str]]:
     """
     Draw the cases at the best 5%, the median and the worst 5% of the reference (the paper's Fig. 7-9), as each recipe
-    segments them.
-
-    Args:
-        results: all runs.
-        recipes: recipes that are shown.
-        reference: recipe by which the cases are ordered, by its average Dice over structures and seeds.
+    segments them. They are ordered by average Dice over structures and seeds.
 
     Returns:
         title and PNG in base64 of every picture; none where images or predictions are not on this machine.
