@@ -286,18 +286,10 @@ def scribbled(write_nifti, blank: int, background: int) -> dict:
         label[10:30, 12:14], label[34:36, 8:40], label[40:52, 40:43] = 1, 2, 3
         label[55, 5:55] = background
         rng = np.random.default_rng(number)
-        items.setdefault(split, []).append(
-            {
-                "image": write_nifti(f"{number}.nii.gz", rng.normal(size=label.shape).astype(np.float32)),
-                "label": write_nifti(f"{number}_scribble.nii.gz", label),
-                "subject": str(number),
-                "dataset": "strokes",
-                "case": str(number),
-                "values": {4: [0], 1: [1], 2: [2], 3: [3]},
-                "unlabelled": [0],
-                "annotated": [0, 1, 2, 3],
-            }
-        )
+        image = write_nifti(f"{number}.nii.gz", rng.normal(size=label.shape).astype(np.float32))
+        item = {"image": image, "label": write_nifti(f"{number}_scribble.nii.gz", label), "dataset": "strokes"}
+        item |= {"subject": str(number), "case": str(number), "values": {4: [0], 1: [1], 2: [2], 3: [3]}}
+        items.setdefault(split, []).append(item | {"unlabelled": [0], "annotated": [0, 1, 2, 3]})
     return {"classes": ["background", "RV", "MYO", "LV"], "unions": {}, **items}
 
 

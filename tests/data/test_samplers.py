@@ -80,16 +80,8 @@ class TestCandidateSampler:
         sampler = self.make()
         loader = torch.utils.data.DataLoader(range(10_000), sampler=sampler)
         network = torch.nn.Linear(1, 1)
-        trainer = SupervisedTrainer(
-            "cpu",
-            3,
-            loader,
-            network,
-            torch.optim.SGD(network.parameters()),
-            torch.nn.L1Loss(),
-            iteration_update=lambda *_: {},
-            decollate=False,
-        )
+        optimizer, more = torch.optim.SGD(network.parameters()), {"iteration_update": lambda *_: {}, "decollate": False}
+        trainer = SupervisedTrainer("cpu", 3, loader, network, optimizer, torch.nn.L1Loss(), **more)
         seen = []
         trainer.add_event_handler(Events.EPOCH_STARTED, lambda _: seen.append(sampler.epoch))
         trainer.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,31 +24,23 @@ DRAWN = [[1], [2], [3]]
 
 def make_items(count: int, first: int = 0) -> list[dict[str, Any]]:
     """End-diastole and end-systole of each subject, labelled in full, as :func:`load_datalist` gives them."""
-    return [
-        {
-            "image": f"/data/patient{i:03d}/{phase}.nii.gz",
-            "label": f"/data/patient{i:03d}/{phase}_gt.nii.gz",
-            "subject": f"patient{i:03d}",
-            "dataset": "ACDC",
-            "case": f"patient{i:03d}/{phase}",
-            "phase": phase,
-            "values": {0: [0], 1: [1], 2: [2], 3: [3]},
-            "unlabelled": [],
-            "annotated": DRAWN,
-        }
-        for i in range(first, first + count)
-        for phase in ("ED", "ES")
-    ]
+    items = []
+    for number, phase in product(range(first, first + count), ("ED", "ES")):
+        subject = f"patient{number:03d}"
+        case = f"{subject}/{phase}"
+        item = {"image": f"/data/{case}.nii.gz", "label": f"/data/{case}_gt.nii.gz", "subject": subject, "case": case}
+        item |= {"dataset": "ACDC", "phase": phase, "values": {0: [0], 1: [1], 2: [2], 3: [3]}}
+        items.append(item | {"unlabelled": [], "annotated": DRAWN})
+    return items
 
 
 def make_datalist(training: int = 12, validation: int = 4, test: int = 4) -> dict[str, Any]:
-    return {
-        "classes": CLASSES,
-        "unions": {},
+    splits = {
         "training": make_items(training),
         "validation": make_items(validation, 100),
         "test": make_items(test, 200),
     }
+    return {"classes": CLASSES, "unions": {}, **splits}
 
 
 def subjects(items) -> set[str]:

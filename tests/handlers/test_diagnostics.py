@@ -40,16 +40,9 @@ def batch() -> dict[str, torch.Tensor]:
 def run(zero_conditions: bool, dual: bool) -> tuple[DCLTrainer, CompNet]:
     network, frozen = make_net(zero_conditions), make_net(zero_conditions)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
-    trainer = DCLTrainer(
-        "cpu",
-        1,
-        [batch()],
-        network,
-        optimizer,
-        ConditionalCompatibleLoss(CLASSES, prior_weight=0.0),
-        frozen,
-        train_handlers=[GradientRatio()],
-    )
+    loss = ConditionalCompatibleLoss(CLASSES, prior_weight=0.0)
+    handlers = [GradientRatio()]
+    trainer = DCLTrainer("cpu", 1, [batch()], network, optimizer, loss, frozen, train_handlers=handlers)
     trainer.dual = dual
     trainer.run()
     return trainer, network

@@ -16,12 +16,8 @@ from dcl_monai.handlers.served import approve
 from dcl_monai.networks import load_model
 from dcl_monai.utils import DataError
 
-SETTINGS = {
-    "classes": ["background", "RV"],
-    "pixdim": [1.0, 1.0, -1],
-    "spatial_size": [8, 8, -1],
-    "network": {"num_classes": 2},
-}
+SETTINGS = {"classes": ["background", "RV"], "pixdim": [1.0, 1.0, -1], "spatial_size": [8, 8, -1]}
+SETTINGS |= {"network": {"num_classes": 2}}
 
 
 class Examiner:

@@ -17,16 +17,8 @@ SIZES = [(32, 32), (33, 40), (21, 47), (50, 16)]
 
 def make(conditional=True, norm="batch", filled=True, zero_conditions=False, dims=2):
     torch.manual_seed(0)
-    compnet = CompNet(
-        "BasicUNet",
-        num_classes=M,
-        conditional=conditional,
-        zero_conditions=zero_conditions,
-        spatial_dims=dims,
-        features=(4, 4, 8, 8, 8, 4),
-        norm=norm,
-    )
-    net = DCLNet(compnet)
+    settings = {"conditional": conditional, "zero_conditions": zero_conditions, "spatial_dims": dims, "norm": norm}
+    net = DCLNet(CompNet("BasicUNet", num_classes=M, features=(4, 4, 8, 8, 8, 4), **settings))
     if conditional and filled:
         images = torch.randn(M, 4, 1, *[30] * dims)
         net.bank.fill(images, images[:, :, 0] > 0, torch.ones(M, 4, dtype=torch.bool))

@@ -23,24 +23,11 @@ from dcl_monai.networks import DCLNet, save_model
 ROOT = Path(__file__).parents[2]
 OF_THE_USER = shutil.ignore_patterns("data", "output", "*.pt", "*.ts", "*.onnx")
 """What a user's own runs leave in a bundle."""
+UNET = {"features": [4, 4, 8, 8, 8, 4]}
+DYNUNET = {"kernel_size": [3, 3, 3], "strides": [1, 2, 2], "upsample_kernel_size": [2, 2], "filters": [4, 4, 8]}
 SMALL: dict[str, dict[str, Any]] = {
-    "acdc": {
-        "pixdim": [4.0, 4.0, -1],
-        "spatial_size": [32, 32, -1],
-        "network": {"features": [4, 4, 8, 8, 8, 4]},
-        "last": "final_conv",
-    },
-    "mmwhs": {
-        "pixdim": [6.0, 6.0, 6.0],
-        "spatial_size": [16, 16, 16],
-        "network": {
-            "kernel_size": [3, 3, 3],
-            "strides": [1, 2, 2],
-            "upsample_kernel_size": [2, 2],
-            "filters": [4, 4, 8],
-        },
-        "last": "output_block.conv.conv",
-    },
+    "acdc": {"pixdim": [4.0, 4.0, -1], "spatial_size": [32, 32, -1], "network": UNET, "last": "final_conv"},
+    "mmwhs": {"pixdim": [6.0] * 3, "spatial_size": [16] * 3, "network": DYNUNET, "last": "output_block.conv.conv"},
 }
 
 

@@ -46,18 +46,10 @@ def items(volume, write_nifti) -> list[dict[str, Any]]:
     result = []
     for k, case in enumerate(("s1/ed", "s2/ed")):
         label = np.array([0, 5, 6, 7], dtype=np.uint8)[np.roll(volume, k, axis=0)]
-        result.append(
-            {
-                "image": write_nifti(f"{case}.nii.gz", np.zeros(volume.shape, np.int16), AFFINE),
-                "label": write_nifti(f"{case}_gt.nii.gz", label, AFFINE),
-                "subject": case[:2],
-                "dataset": "ACDC",
-                "case": case,
-                "values": {0: [0], 5: [1], 6: [2], 7: [3]},
-                "unlabelled": [],
-                "annotated": [[1], [2], [3]],
-            }
-        )
+        image = write_nifti(f"{case}.nii.gz", np.zeros(volume.shape, np.int16), AFFINE)
+        item = {"image": image, "label": write_nifti(f"{case}_gt.nii.gz", label, AFFINE), "subject": case[:2]}
+        item |= {"dataset": "ACDC", "case": case, "values": {0: [0], 5: [1], 6: [2], 7: [3]}}
+        result.append(item | {"unlabelled": [], "annotated": [[1], [2], [3]]})
     return result
 
 
@@ -177,10 +169,8 @@ class TestScribbleItems:
             assert np.allclose(image.affine, AFFINE)
             assert set(np.unique(strokes)) == {0, 1, 2, 3, 255}
             assert np.array_equal(strokes[strokes != 255], truth[strokes != 255])
-        assert sorted(path.name for path in (tmp_path / "new").rglob("*.nii.gz")) == [
-            "ACDC_s1_ed.nii.gz",
-            "ACDC_s2_ed.nii.gz",
-        ]
+        names = sorted(path.name for path in (tmp_path / "new").rglob("*.nii.gz"))
+        assert names == ["ACDC_s1_ed.nii.gz", "ACDC_s2_ed.nii.gz"]
         shares = [[(self.read(i) == j).sum() / (volume == j).sum() for i in scribbled] for j in range(4)]
         assert np.allclose(coverage, np.mean(shares, axis=1))
 
@@ -189,9 +179,7 @@ class TestScribbleItems:
         item = scribble_items(items, 4, tmp_path / "strokes")[0][0]
         table = {value: from_bits(bits) for value, bits in annotation_table(item, 4).items()}
         assert table == {0: (0,), 1: (1,), 2: (2,), 3: (3,), 255: (0, 1, 2, 3)}
-        assert {key: item[key] for key in ("image", "subject", "dataset", "case")} == {
-            key: items[0][key] for key in ("image", "subject", "dataset", "case")
-        }
+        assert all(item[key] == items[0][key] for key in ("image", "subject", "dataset", "case"))
         assert "drawn" not in item
 
     def test_shown_classes_alone(self, items, tmp_path):

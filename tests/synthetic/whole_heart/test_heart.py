@@ -91,15 +91,8 @@ def test_pulmonary_artery_crosses_in_front_of_the_aorta(whole_hearts):
 
 
 def test_volumes_are_those_of_hearts(whole_hearts):
-    limits = {
-        "LV": (40, 130),
-        "MYO": (40, 140),
-        "RV": (45, 140),
-        "LA": (15, 100),
-        "RA": (25, 120),
-        "AO": (7, 40),
-        "PA": (7, 40),
-    }
+    limits = {"LV": (40, 130), "MYO": (40, 140), "RV": (45, 140), "LA": (15, 100), "RA": (25, 120)}
+    limits |= {"AO": (7, 40), "PA": (7, 40)}
     for volume in whole_hearts:
         for name, (low, high) in limits.items():
             millilitres = (volume.labels == LABELS[name]).sum() * np.prod(volume.spacing) / 1000
