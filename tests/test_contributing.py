@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from monai.bundle import ConfigWorkflow
+from helpers import open_workflow
 
 from dcl_monai.cli import main
 from dcl_monai.networks import load_model
@@ -45,20 +45,9 @@ def test_task_trains_with_each_overlay(examples, overlay, backbone):
     import discs  # written by the fixture
 
     discs.write_bundle(discs.DISCS, "bundles/discs")
-    workflow = ConfigWorkflow(
-        config_file=["bundles/discs/train.json", f"{overlay}.json"],
-        meta_file="bundles/discs/metadata.json",
-        logging_file=False,
-        workflow_type="train",
-        run_id="training",
-        stage1_epochs=1,
-        stage2_epochs=1,
-        iterations_per_epoch=2,
-        bank_size=2,
-        device="cpu",
-    )
-    workflow.initialize()
-    workflow.run()
+    short = {"stage1_epochs": 1, "stage2_epochs": 1, "iterations_per_epoch": 2, "bank_size": 2, "device": "cpu"}
+    files = ["bundles/discs/train.json", f"{overlay}.json"]
+    open_workflow("train", *files, meta_file="bundles/discs/metadata.json", run_id="training", **short).run()
     settings = load_model("bundles/discs/models/model.pt")["settings"]
     assert settings["classes"] == ["background", "dark", "bright"]
     assert settings["network"]["backbone"] == backbone

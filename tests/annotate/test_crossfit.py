@@ -11,33 +11,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers import Forked
 
-from dcl_monai.annotate import CrossFit, Prediction
-from dcl_monai.bundle.commands import evaluate, predict
+from dcl_monai.annotate import CrossFit, Prediction, crossfit
+from dcl_monai.bundle import commands
 from dcl_monai.bundle.new import new_bundle
 from dcl_monai.cli import main
 from dcl_monai.datalist import fold_subjects
 from dcl_monai.utils import DataError
 
 BUNDLES = Path(__file__).parents[2] / "bundles"
-SHORT = {
-    "stage1_epochs": "1",
-    "stage2_epochs": "0",
-    "iterations_per_epoch": "2",
-    "bank_size": "1",
-    "conditional": "false",
-}
+SHORT = {"stage1_epochs": "1", "stage2_epochs": "0", "iterations_per_epoch": "2", "bank_size": "1"}
+SHORT |= {"conditional": "false"}
 PLAIN = ["baselines/compatible_ce.json"]
 
 
 def item(subject: str, *annotated: int) -> dict:
-    return {
-        "image": f"{subject}.nii",
-        "label": "x",
-        "subject": subject,
-        "values": {0: 0, 1: 1, 2: 2},
-        "annotated": annotated,
-    }
+    values = {0: 0, 1: 1, 2: 2}
+    return {"image": f"{subject}.nii", "label": "x", "subject": subject, "values": values, "annotated": annotated}
 
 
 def test_folds_have_every_kind_of_annotation_alike():
@@ -49,10 +40,10 @@ def test_folds_have_every_kind_of_annotation_alike():
 
 
 def test_no_model_learns_from_test_images(hospitals):
-    crossfit = CrossFit(hospitals(2), BUNDLES / "acdc", 2)
-    tested = {image["subject"] for image in crossfit.datalist["test"]}
+    fit = CrossFit(hospitals(2), BUNDLES / "acdc", 2)
+    tested = {image["subject"] for image in fit.datalist["test"]}
     assert tested
-    learnt = [crossfit.training_list(fold) for fold in range(2)]
+    learnt = [fit.training_list(fold) for fold in range(2)]
     assert not tested & {i["subject"] for part in learnt for i in (*part["training"], *part["validation"])}
 
 
@@ -72,7 +63,9 @@ def test_outside_of_the_field_of_view_a_union_is_shared():
 
 
 @pytest.mark.slow
-def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys):
+def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys, monkeypatch):
+    for module in (crossfit, commands):
+        monkeypatch.setattr(module, "run_command", lambda words: Forked(*words[1:]).wait().returncode)
     source = hospitals(2)
     bundle = new_bundle(source, tmp_path / "own", "small", device="cpu")
     short = [word for name, value in SHORT.items() for word in (f"--{name}", value)]
@@ -82,13 +75,13 @@ def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys
     assert (tmp_path / "full" / "north_p0_image" / "B.nii.gz").is_file()
 
     # no model saw the subject, and they are trained once
-    crossfit = CrossFit(source, bundle, 2, words=short, overlays=PLAIN)
-    times = [crossfit.model_file(fold).stat().st_mtime_ns for fold in range(2)]
-    assert CrossFit(source, bundle, 3, words=short, overlays=PLAIN).key != crossfit.key
-    for image in crossfit.items[:12:5]:  # the last three are test images, which all models predict
-        prediction = crossfit.predict(image)
+    fit = CrossFit(source, bundle, 2, words=short, overlays=PLAIN)
+    times = [fit.model_file(fold).stat().st_mtime_ns for fold in range(2)]
+    assert CrossFit(source, bundle, 3, words=short, overlays=PLAIN).key != fit.key
+    for image in fit.items[:12:5]:  # the last three are test images, which all models predict
+        prediction = fit.predict(image)
         (model,) = prediction.models
-        listed = json.loads((crossfit.cache / model.split("/")[-2] / "datalist.json").read_text())
+        listed = json.loads((fit.cache / model.split("/")[-2] / "datalist.json").read_text())
         seen = {entry["subject"] for split in ("training", "validation", "test") for entry in listed[split]}
         assert image["subject"] not in seen
         assert len(seen) == 6  # half of the subjects that are not test subjects
@@ -98,16 +91,16 @@ def test_from_partial_labels_to_full_ones_and_bounds(hospitals, tmp_path, capsys
         assert (within.argmax(0) == prediction.candidates.int().argmax(0))[prediction.drawn].all()
 
     model = bundle / "models" / "model.pt"
-    shutil.copyfile(crossfit.model_file(0), model)
+    shutil.copyfile(fit.model_file(0), model)
     assert main(["bounds", str(source), *how, "--level", "0.8", *training]) == 0
     assert "B: Dice at least confidence " in capsys.readouterr().out
-    assert [crossfit.model_file(fold).stat().st_mtime_ns for fold in range(2)] == times
-    predict(bundle, source.parent / "north" / "p0", tmp_path / "out")
+    assert [fit.model_file(fold).stat().st_mtime_ns for fold in range(2)] == times
+    commands.predict(bundle, source.parent / "north" / "p0", tmp_path / "out")
     entry = json.loads((tmp_path / "out" / "report.json").read_text())["files"]["image.nii.gz"]
     assert set(entry["bounds"]) == {"A", "B"}
     low, high = entry["bounds"]["A"][0]["volume_ml"]
     assert low <= entry["volumes_ml"]["A"][0] <= high
-    evaluate(bundle)
+    commands.evaluate(bundle)
     with (bundle / "evaluation" / "test_bounds.csv").open() as file:
         assert {row["structure"] for row in csv.DictReader(file)} == {"A", "B"}
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nibabel as nib
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from helpers import Forked, command_line
 
 from dcl_monai.cli import main
 from dcl_monai.datalist import load_datalist
@@ -28,15 +26,9 @@ ROOT = Path(__file__).parents[2]
 
 def train(folder: Path, settings: dict[str, object], datalist: Path, **override: object) -> str:
     """Train by the README's command and return the log."""
-    line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", "training"]
-    line += ["--config_file", "bundles/acdc/train.json", "--datalist", str(datalist)]
-    for key, value in (
-        settings | {"output_dir": str(folder), "model_file": str(folder / "model.pt")} | override
-    ).items():
-        line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(
-        line, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    paths = {"datalist": str(datalist), "output_dir": str(folder), "model_file": str(folder / "model.pt")}
+    options = settings | paths | override | {"config_file": "bundles/acdc/train.json"}
+    done = Forked(*command_line("run", "training", **options)).wait()
     return done.stdout + done.stderr
 
 
@@ -49,8 +41,7 @@ def table(folder: Path) -> list[dict[str, str]]:
 def hospitals(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("hospitals")
     hearts = write_synthetic_acdc(tmp_path_factory.mktemp("acdc"), num_subjects=15, progress=False)
-    script = [sys.executable, ROOT / "docs/examples/split_acdc.py", hearts, out]
-    subprocess.run(script, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert Forked(ROOT / "docs/examples/split_acdc.py", hearts, out).wait().returncode == 0
     content = yaml.safe_load((out / "hearts.yaml").read_text(encoding="utf-8"))
     # four subjects each, and three that are held out: two are trained on
     (out / "hearts.yaml").write_text(yaml.safe_dump(content | {"split": [2, 1, 1]}))
@@ -59,13 +50,11 @@ def hospitals(tmp_path_factory) -> Path:
 
 class TestThreeHospitals:
     def test_the_file_is_the_one_in_the_docs(self):
-        shown = re.search(
-            r"```yaml\n(classes: .*?)```", (ROOT / "docs/start/own_data.md").read_text(encoding="utf-8"), re.DOTALL
-        )
+        page = (ROOT / "docs/start/own_data.md").read_text(encoding="utf-8")
+        shown = re.search(r"```yaml\n(classes: .*?)```", page, re.DOTALL)
         assert shown
-        assert yaml.safe_load(shown[1]) == yaml.safe_load(
-            (ROOT / "docs/examples/hearts.yaml").read_text(encoding="utf-8")
-        )
+        kept = (ROOT / "docs/examples/hearts.yaml").read_text(encoding="utf-8")
+        assert yaml.safe_load(shown[1]) == yaml.safe_load(kept)
 
     def test_check(self, hospitals, capsys):
         assert main(["check", str(hospitals)]) == 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import nibabel as nib
 import numpy as np
 import pytest
 import yaml
-from helpers import run_bundle
-from monai.bundle import ConfigWorkflow
+from helpers import open_workflow, run_bundle
 
 from dcl_monai.cli import main
 from dcl_monai.networks import load_model
@@ -35,34 +35,26 @@ def planned(tmp_path_factory) -> Path:
         affine = np.diag([1.0, 1.0, 4.0, 1.0])
         nib.save(nib.Nifti1Image(image.astype(np.float32), affine), folder / f"s{k}.nii.gz")
         nib.save(nib.Nifti1Image(label, affine), folder / f"s{k}_label.nii.gz")
-    entry = {
-        "images": "{subject}.nii.gz",
-        "labels": "{subject}_label.nii.gz",
-        "values": {0: "background", 1: "liver", 2: "spleen"},
-    }
-    content = {"classes": ["background", "liver", "spleen"], "split": [4, 1, 1], "datasets": {"ct": entry}}
+    classes = ["background", "liver", "spleen"]
+    entry = {"images": "{subject}.nii.gz", "labels": "{subject}_label.nii.gz", "values": dict(enumerate(classes))}
+    content = {"classes": classes, "split": [4, 1, 1], "datasets": {"ct": entry}}
     (folder / "my.yaml").write_text(yaml.safe_dump(content))
     assert main(["plan", str(folder / "my.yaml"), "--memory", "2", "--device", "cpu", "--dims", "3"]) == 0
     return folder
 
 
+def short(planned: Path, out: Path) -> dict[str, Any]:
+    """A short training of the planned data on a small network."""
+    paths = {"datalist": str(planned / "my.yaml"), "output_dir": str(out), "model_file": str(out / "model.pt")}
+    small = {"bank_size": 2, "device": "$torch.device('cpu')", "network_def#compnet#filters": [4, 4, 4]}
+    return paths | small | {"stage1_epochs": 1, "stage2_epochs": 1}
+
+
 @pytest.fixture(scope="module")
 def trained(planned) -> Path:
-    output = planned / "out"
-    run_bundle(
-        "run",
-        "training",
-        config_file=str(["bundles/mmwhs/train.json", str(planned / "my_plan.json")]),
-        datalist=str(planned / "my.yaml"),
-        output_dir=str(output),
-        model_file=str(output / "model.pt"),
-        stage1_epochs=1,
-        stage2_epochs=1,
-        bank_size=2,
-        device="$torch.device('cpu')",
-        **{"network_def#compnet#filters": [4, 4, 4]},
-    )
-    return output
+    files = str(["bundles/mmwhs/train.json", str(planned / "my_plan.json")])
+    run_bundle("run", "training", config_file=files, **short(planned, planned / "out"))
+    return planned / "out"
 
 
 def test_plan_of_the_data(planned):
@@ -70,9 +62,8 @@ def test_plan_of_the_data(planned):
     assert plan["network_def"]["compnet"]["strides"] == [[1, 1, 1], [2, 2, 1], [2, 2, 1]]
     assert plan["network_def"]["compnet"]["kernel_size"][0] == [3, 3, 1]
     assert plan["network_def"]["compnet"]["divisor"] == [4, 4, 1]
-    assert (
-        60 < plan["intensity"]["clip"][0] < 100 < plan["intensity"]["mean"] < 200 < plan["intensity"]["clip"][1] < 240
-    )
+    (low, high), mean = plan["intensity"]["clip"], plan["intensity"]["mean"]
+    assert 60 < low < 100 < mean < 200 < high < 240
 
 
 def test_training(planned, trained):
@@ -90,19 +81,9 @@ def test_training(planned, trained):
 def test_inference_needs_no_plan(planned, trained, tmp_path, monkeypatch):
     """The model file knows its network, and how grey values are scaled."""
     monkeypatch.chdir(ROOT)
-    model = str(trained / "model.pt")
-    workflow = ConfigWorkflow(
-        config_file="bundles/mmwhs/configs/inference.json",
-        logging_file=False,
-        workflow_type="infer",
-        model_file=model,
-        dataset_dir=str(planned),
-        output_dir=str(tmp_path),
-        pattern="s?.nii.gz",
-        device="$torch.device('cpu')",
-        contact_sheet=False,
-    )
-    workflow.initialize()
+    paths = {"model_file": str(trained / "model.pt"), "dataset_dir": str(planned), "output_dir": str(tmp_path)}
+    more = {"pattern": "s?.nii.gz", "device": "$torch.device('cpu')", "contact_sheet": False}
+    workflow = open_workflow("infer", "bundles/mmwhs/configs/inference.json", **paths, **more)
     intensity = json.loads((planned / "my_plan.json").read_text(encoding="utf-8"))["intensity"]
     image = workflow.parser.get_parsed_content("dataset")[0]["image"]
     for limit, found in zip(intensity["clip"], (image.min(), image.max()), strict=True):
@@ -116,16 +97,9 @@ def test_inference_needs_no_plan(planned, trained, tmp_path, monkeypatch):
 @pytest.mark.parametrize("bundle", ["acdc", "mscmr"])
 def test_plan_of_volumes_is_refused_by_a_bundle_of_slices(planned, bundle, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    workflow = ConfigWorkflow(
-        config_file=[f"bundles/{bundle}/train.json", str(planned / "my_plan.json")],
-        logging_file=False,
-        workflow_type="train",
-        datalist=str(planned / "my.yaml"),
-        output_dir=str(tmp_path),
-        model_file=str(tmp_path / "model.pt"),
-    )
+    files = [f"bundles/{bundle}/train.json", planned / "my_plan.json"]
     with pytest.raises(RuntimeError) as caught:
-        workflow.initialize()
+        open_workflow("train", *files, **short(planned, tmp_path))
     assert "merge it over bundles/mmwhs/train.json" in str(find_user_error(caught.value))
 
 
@@ -135,22 +109,8 @@ def test_plan_of_slices_trains(planned, tmp_path, monkeypatch):
     words = ["--memory", "2", "--device", "cpu", "--dims", "2", "--out", str(plan)]
     assert main(["plan", str(planned / "my.yaml"), *words]) == 0
     monkeypatch.chdir(ROOT)
-    workflow = ConfigWorkflow(
-        config_file=["bundles/acdc/train.json", str(plan)],
-        logging_file=False,
-        workflow_type="train",
-        run_id="training",
-        datalist=str(planned / "my.yaml"),
-        output_dir=str(tmp_path / "out"),
-        model_file=str(tmp_path / "out/model.pt"),
-        stage1_epochs=1,
-        stage2_epochs=1,
-        bank_size=2,
-        device="$torch.device('cpu')",
-        **{"network_def#compnet#filters": [4, 4, 4]},
-    )
-    workflow.initialize()
-    workflow.run()
+    more = short(planned, tmp_path / "out")
+    open_workflow("train", "bundles/acdc/train.json", plan, run_id="training", **more).run()
     assert (tmp_path / "out/test_dice.csv").exists()
     settings = load_model(tmp_path / "out/model.pt")["settings"]
     assert settings["network"]["backbone"] == "DynUNet"

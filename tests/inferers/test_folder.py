@@ -16,6 +16,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from helpers import Forked, command_line
 from matplotlib.image import imread
 from monai.bundle import ConfigParser
 from monai.data import MetaTensor
@@ -306,21 +307,16 @@ class TestFolder:
 class TestCommand:
     """As the user sees it: MONAI's own command, in a process of its own."""
 
-    def run(self, folders, model, **override):
-        line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", "--config_file", str(CONFIG)]
-        settings = {"dataset_dir": folders[0], "output_dir": folders[1], "model_file": model} | override
-        line += [word for key, value in settings.items() for word in (f"--{key}", str(value))]
-        return subprocess.run(
-            line, capture_output=True, text=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
+    def run(self, folders, model):
+        paths = {"dataset_dir": str(folders[0]), "output_dir": str(folders[1]), "model_file": str(model)}
+        return Forked(*command_line("run", config_file=str(CONFIG), **paths)).wait()
 
     def test_broken_file(self, folders, conditional_model):
         """One line and exit code 1, after all is written; the model brings its settings along."""
         write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
         (folders[0] / "broken.nii.gz").write_bytes(b"no image")
         done = self.run(folders, conditional_model)
-        assert done.returncode == 1
-        assert "Traceback" not in done.stderr
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False)
         assert [line for line in done.stderr.splitlines() if line.startswith("error: 1 of 2 file(s)")]
         assert "segmenting" not in done.stderr, "no progress bar where there is no terminal"
         assert nib.load(folders[1] / "good_seg.nii.gz").shape == SHAPE
@@ -355,8 +351,7 @@ class TestCommand:
         write_image(folders[0] / "good.nii.gz", ball(SHAPE, (20, 18), 8))
         conditional_model.write_bytes(conditional_model.read_bytes()[:5000])
         done = self.run(folders, conditional_model)
-        assert done.returncode == 1
-        assert "Traceback" not in done.stderr
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False)
         assert f"error: {conditional_model}: cannot be read as a model" in done.stderr
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from http.client import HTTPConnection
 from threading import Thread
 from urllib.request import urlopen
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import nibabel as nib
 import numpy as np
 import pytest
+from helpers import Forked
 from matplotlib.colors import to_rgb
 from PIL import Image
 
@@ -101,22 +101,11 @@ def test_frames_of_a_cine(tmp_path, write_nifti):
     assert not np.array_equal(frames[0][0], frames[1][0])
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/", 403),
-        ("/album", 403),
-        ("/{word}/../../etc/passwd", 404),
-        ("/{word}/%2e%2e/%2e%2e/etc/passwd", 404),
-        ("/{word}/album.py", 404),
-        ("/{word}/case/7", 404),
-        ("/{word}/case/-1", 404),
-        ("/{word}/slice/0/3/0/0", 404),
-        ("/{word}/slice/0/2/99/0", 404),
-        ("/{word}/slice/0/2/0/9", 404),
-        ("/{word}/album", 200),
-    ],
-)
+ABSENT = "../../etc/passwd %2e%2e/%2e%2e/etc/passwd album.py case/7 case/-1 slice/0/3/0/0 slice/0/2/99/0 slice/0/2/0/9"
+STATUS = {"/": 403, "/album": 403, "/{word}/album": 200} | {f"/{{word}}/{path}": 404 for path in ABSENT.split()}
+
+
+@pytest.mark.parametrize(("path", "status"), STATUS.items())
 def test_nothing_but_the_album_is_served(hearts, path, status):
     with served(find_album(hearts)) as server:
         connection = HTTPConnection(*server.server_address)
@@ -157,16 +146,13 @@ def test_folders_that_show_nothing(tmp_path, content):
 
 @pytest.mark.slow
 def test_the_command_ends_with_ctrl_c(hearts):
-    command = [sys.executable, "-m", "dcl_monai", "view", str(hearts), "--no-browser"]
-    # a suite that runs in the background of a shell would hand down that Ctrl-C is ignored
-    restore = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=restore)
-    line = process.stdout.readline()
+    process = Forked("-m", "dcl_monai", "view", hearts, "--no-browser")
+    line, *_ = process.until(lambda: process.printed("stdout").rpartition("\n")[0].splitlines())
     assert line.startswith("3 image(s) to see at http://127.0.0.1:")
     assert b"page.js" in urlopen(line.split()[-1]).read()
-    process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=20)
-    assert (process.returncode, rest.splitlines()[-1]) == (0, "stopped.")
+    os.kill(process.pid, signal.SIGINT)
+    done = process.wait()
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "stopped.")
 
 
 @pytest.mark.slow
