@@ -32,6 +32,12 @@ def refuse_files_of_the_user(event: str, args: tuple[object, ...]) -> None:
 sys.addaudithook(refuse_files_of_the_user)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that in the end no process waits for the last of them."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def bundles_stay_as_they_are() -> Iterator[None]:
     """The same for processes that a test starts: after the tests the bundles hold what they held before."""
