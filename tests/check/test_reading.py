@@ -8,6 +8,7 @@ from dataclasses import fields
 import itk
 import numpy as np
 import pytest
+from helpers import FORKS
 
 from dcl_monai.check import State, inspect_datalist, reading
 from dcl_monai.transforms import files
@@ -149,6 +150,7 @@ class TestDatalist:
         monkeypatch.setattr(reading, "ProcessPoolExecutor", lambda *args: started.append(args[0]) or pool(*args))
         assert inspect_datalist(datalist, workers=2, progress=False) == alone
         assert started == []  # six small files are no work for two
+        monkeypatch.setattr(reading, "get_context", lambda method: FORKS)  # they need not import everything first
         monkeypatch.setattr(reading, "WORTHWHILE", 0.0)
         monkeypatch.setattr(reading, "CHUNK", 2)
         assert inspect_datalist(datalist, workers=2, progress=False) == alone
