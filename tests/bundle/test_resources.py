@@ -21,4 +21,7 @@ def test_a_wheel_carries_what_the_repository_shows(wheel):
         shown = {f"dcl_monai/bundle/{path.relative_to(ROOT)}" for path in paths if not path.is_symlink()}
         assert shown
         assert shown <= names
+    viewer = "dcl_monai/visualize/viewer"
+    pages = ("page.html", "page.css", "page.js", "niivue/niivue.umd.js", "niivue/LICENSE.txt")
+    assert {f"{viewer}/{name}" for name in pages} <= names
     assert not [name for name in names if name.endswith((".pt", ".nii.gz"))]

@@ -1,9 +1,24 @@
 "use strict";
-// Shows the slices that the server sends: bytes of the image, then of each layer. Nothing comes from elsewhere.
+// NiiVue draws; this page chooses what, and in which style. Nothing comes from elsewhere.
 
 const $ = (id) => document.getElementById(id);
-const HATCH = 6; // screen pixels between the stripes of filled labels
-const state = { album: null, number: 0, info: null, axis: 2, index: 0, frame: 0, slices: null, hidden: new Set(), off: false };
+const viewer = new niivue.Niivue({
+  clipPlaneHotKey: "",
+  crosshairColor: [0.3, 0.75, 1, 1],
+  crosshairGap: 10,
+  cycleClipPlaneHotKey: "",
+  dragAndDropEnabled: false,
+  fontColor: [0.75, 0.8, 0.84, 1],
+  isRadiologicalConvention: true,
+  loadingText: "",
+  logLevel: "error",
+  sagittalNoseLeft: true,
+  showAllOrientationMarkers: true,
+  viewModeHotKey: "",
+});
+// What a person drew is plain. What a model filled in or predicts has outlines, which NiiVue has for its "drawing" alone.
+const INSIDE = { filled: 0.5, prediction: 0.02 }; // part of the opacity inside of the outlines
+const state = { album: null, number: 0, info: null, axis: 2, volumes: [], outlined: null, hidden: new Set(), off: false };
 let asked = 0;
 
 async function ask(path) {
@@ -12,292 +27,260 @@ async function ask(path) {
   return answer;
 }
 
-function rgb(colour) {
-  return [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
-}
-
-function colourOf(value) {
-  const { classes, union, values } = state.album;
-  if (value === values.union) return rgb(union.colour);
-  return value > 0 && value < classes.length ? rgb(classes[value].colour) : null;
-}
-
-function nameOf(value) {
-  const { classes, union, values } = state.album;
-  if (value === values.nothing) return "not annotated";
-  return value === values.union ? union.name : classes[value].name;
-}
-
-// ---- images ----
-
 function fail(error) {
   $("note").textContent = error.message;
   $("note").className = "error";
   document.body.dataset.shown = "error";
 }
 
+function element(tag, properties, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+const known = (value) => (value === state.album.values.union ? state.album.union : state.album.classes[value]);
+const uncertain = (plane) => state.info.layers[plane - 1]?.kind === "uncertainty"; // plane 0 is the image
+
+// ---- images ----
+
 function listCases() {
   const wanted = $("filter").value.toLowerCase();
-  const list = $("cases");
-  list.replaceChildren();
-  state.album.cases.forEach((entry, number) => {
-    if (!`${entry.name} ${entry.note}`.toLowerCase().includes(wanted)) return;
-    const button = document.createElement("button");
-    button.textContent = entry.name;
-    if (entry.marked) button.className = "marked";
-    if (entry.note) {
-      const note = document.createElement("small");
-      note.textContent = entry.note;
-      button.append(note);
-    }
+  $("cases").replaceChildren(...state.album.cases.flatMap(({ name, note, marked }, number) => {
+    if (!`${name} ${note}`.toLowerCase().includes(wanted)) return [];
+    const button = element("button", { className: marked ? "marked" : "", onclick: () => openCase(number) }, name);
+    if (note) button.append(element("small", {}, note));
     button.setAttribute("aria-current", number === state.number);
-    button.onclick = () => openCase(number);
-    const row = document.createElement("li");
-    row.append(button);
-    list.append(row);
-  });
+    return [element("li", {}, button)];
+  }));
 }
 
-async function openCase(number) {
-  if (number < 0 || number >= state.album.cases.length) return;
+async function openCase(number, structure) {
+  const entry = state.album.cases[number];
+  if (!entry) return;
   const request = ++asked;
-  state.number = number;
-  state.info = state.slices = null;
+  Object.assign(state, { number, info: null, volumes: [], outlined: null });
   history.replaceState(null, "", `#${number + 1}`);
   listCases();
-  const current = document.querySelector('[aria-current="true"]');
-  if (current) current.scrollIntoView({ block: "nearest" });
-  const entry = state.album.cases[number];
+  document.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
   $("note").textContent = `${entry.name}: reading ...`;
-  $("note").className = "";
-  $("place").textContent = "";
-  $("picture").width = $("picture").height = 0;
+  $("note").className = $("place").textContent = "";
+  viewer.closeDrawing();
+  viewer.volumes.slice().forEach((volume) => viewer.removeVolume(volume));
   try {
     const info = await (await ask(`case/${number}`)).json();
-    if (request !== asked) return;
-    state.info = info;
-  } catch (error) {
-    if (request === asked) fail(error);
-    return;
-  }
-  $("note").textContent = entry.note ? `${entry.name}: ${entry.note}` : entry.name;
-  const spacing = state.info.spacing.map((size) => Math.round(size * 100) / 100);
-  const thickest = spacing.indexOf(Math.max(...spacing)); // slices are thicker than their pixels are wide
-  state.axis = spacing.every((size) => size === spacing[0]) ? 2 : thickest;
-  state.frame = 0;
-  $("plane").value = state.axis;
-  $("frames").hidden = state.info.shape[3] < 2;
-  $("frame").max = state.info.shape[3] - 1;
-  $("frame").value = 0;
-  listLayers();
-  turn();
-}
-
-function turn() {
-  $("slice").max = state.info.shape[state.axis] - 1;
-  show(state.info.start[state.axis]);
-}
-
-async function show(index) {
-  const { info, axis } = state;
-  if (!info) return;
-  index = Math.max(0, Math.min(info.shape[axis] - 1, index));
-  state.index = index;
-  $("slice").value = index;
-  const request = ++asked;
-  try {
-    const bytes = new Uint8Array(await (await ask(`slice/${state.number}/${axis}/${index}/${state.frame}`)).arrayBuffer());
-    if (request !== asked) return; // another slice was asked for meanwhile
-    const [columns, rows] = [0, 1, 2].filter((other) => other !== axis);
-    const width = info.shape[columns], height = info.shape[rows], size = width * height;
-    const planes = info.layers.map((_, layer) => bytes.subarray((layer + 1) * size, (layer + 2) * size));
-    const aspect = info.spacing[rows] / info.spacing[columns];
-    state.slices = { width, height, aspect, image: bytes.subarray(0, size), planes };
-    draw();
-    tell();
-    document.body.dataset.shown = `${state.number}/${axis}/${index}/${state.frame}`;
+    const volumes = await Promise.all([null, ...info.layers].map(async (_, plane) => {
+      const file = await (await ask(`case/${number}/${plane}.nii`)).arrayBuffer();
+      return niivue.NVImage.loadFromUrl({ url: file, name: `${plane}.nii`, colormap: "gray" });
+    }));
+    if (request !== asked) return; // another image was asked for meanwhile
+    Object.assign(state, { info, volumes });
+    showLayers();
+    const spacing = volumes[0].pixDimsRAS.slice(1, 4).map((size) => Math.round(size * 100));
+    const thickest = spacing.indexOf(Math.max(...spacing)); // slices are thicker than their pixels are wide
+    $("plane").value = spacing.every((size) => size === spacing[0]) ? 2 : thickest;
+    const frames = Math.max(...volumes.map((volume) => volume.nFrame4D));
+    $("frames").hidden = frames < 2;
+    $("frame").max = frames - 1;
+    $("frame").value = 0;
+    showWindow();
+    showPlane();
+    showFrame();
+    goTo(info.start);
+    $("note").textContent = entry.note ? `${entry.name}: ${entry.note}` : entry.name;
+    if (structure) await showStructure(structure);
   } catch (error) {
     if (request === asked) fail(error);
   }
 }
 
-// ---- drawing ----
+function openPlace() { // #3/RV: RV in the third image
+  const [, first, structure] = decodeURIComponent(location.hash).match(/^#(\d+)\/?(.*)/) ?? [];
+  openCase(state.album.cases[first - 1] ? first - 1 : 0, structure);
+}
 
-function draw() {
-  if (!state.slices) return;
-  const { width, height, aspect, image, planes } = state.slices;
-  const room = $("stage").getBoundingClientRect();
-  const zoom = Math.max(0.1, Math.min(room.width / width, room.height / (height * aspect)));
-  const w = Math.max(1, Math.floor(width * zoom)), h = Math.max(1, Math.floor(height * aspect * zoom));
-  const canvas = $("picture");
-  canvas.width = w;
-  canvas.height = h;
-  const context = canvas.getContext("2d");
-  const picture = context.createImageData(w, h);
-  const pixels = picture.data;
-  const gain = $("contrast").value / 100, shift = 127.5 + Number($("brightness").value);
-  const opacity = $("opacity").value / 100;
-  const colours = Array.from({ length: 256 }, (_, value) => colourOf(value));
-  const layers = state.off ? [] : state.info.layers.map((layer, place) => ({ ...layer, plane: planes[place], place }))
-    .filter((layer) => !state.hidden.has(layer.title));
-  const drawn = state.info.layers.findIndex((layer) => layer.kind === "drawn");
-  const known = drawn < 0 ? null : planes[drawn];
-  const nothing = state.album.values.nothing;
-  const xs = Array.from({ length: w }, (_, x) => Math.min(width - 1, Math.floor((x * width) / w)));
-  const ys = Array.from({ length: h }, (_, y) => Math.min(height - 1, Math.floor((y * height) / h)));
-  for (let y = 0; y < h; y++) {
-    for (let x = 0; x < w; x++) {
-      const voxel = ys[y] * width + xs[x], at = 4 * (y * w + x);
-      const grey = (image[voxel] - 127.5) * gain + shift;
-      let red = grey, green = grey, blue = grey;
-      const blend = (colour, part) => {
-        red += (colour[0] - red) * part;
-        green += (colour[1] - green) * part;
-        blue += (colour[2] - blue) * part;
-      };
-      for (const layer of layers) {
-        const value = layer.plane[voxel];
-        if (layer.kind === "uncertainty") {
-          if (value > 12) blend(heat(value), opacity * Math.min(1, value / 128));
-          continue;
-        }
-        if (layer.kind === "filled" && known && known[voxel] !== nothing) continue;
-        const colour = colours[value];
-        if (!colour) continue;
-        if (layer.kind === "drawn") blend(colour, opacity);
-        else if (layer.kind === "filled") blend(colour, (x + y) % HATCH < HATCH / 2 ? Math.min(1, opacity * 1.5) : opacity * 0.3);
-        else if (edge(layer.plane, value, x, y)) blend(colour, Math.min(1, opacity * 2));
-      }
-      pixels[at] = red;
-      pixels[at + 1] = green;
-      pixels[at + 2] = blue;
-      pixels[at + 3] = 255;
-    }
+function showLayers() {
+  const { info, volumes } = state;
+  const lut = new Uint8ClampedArray(4 * 256);
+  for (let value = 1; value < 256; value++) {
+    const colour = known(value)?.colour;
+    if (colour) lut.set([...[1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16)), 255], 4 * value);
   }
-  context.putImageData(picture, 0, 0);
-
-  function edge(plane, value, x, y) { // within two screen pixels of a voxel of another value
-    const row = ys[y] * width;
-    return plane[row + xs[Math.max(0, x - 2)]] !== value || plane[row + xs[Math.min(w - 1, x + 2)]] !== value ||
-      plane[ys[Math.max(0, y - 2)] * width + xs[x]] !== value || plane[ys[Math.min(h - 1, y + 2)] * width + xs[x]] !== value;
+  // NiiVue shows the first colours of many like the third: four that never occur come first
+  const shifted = { lut: new Uint8ClampedArray([...Array(4 * 4).fill(0), ...lut]), min: -4, max: 255 };
+  state.outlined = volumes.find((_, plane) => info.layers[plane - 1]?.kind in INSIDE);
+  volumes.forEach((volume, plane) => {
+    if (uncertain(plane)) volume.colormap = "redyell";
+    else if (plane) volume.colormapLabel = shifted;
+    if (volume !== state.outlined) viewer.addVolume(volume);
+  });
+  if (state.outlined) {
+    viewer.createEmptyDrawing();
+    viewer.drawRimOpacity = 1;
+    viewer.drawLut = { lut, labels: [] };
   }
-}
-
-function heat(value) {
-  return [255, Math.max(0, 2 * (value - 96)), Math.max(0, 40 - value / 4)];
-}
-
-function tell(event) {
-  const { slices, info } = state;
-  if (!slices) return;
-  let words = `slice ${state.index + 1} of ${info.shape[state.axis]}`;
-  if (info.shape[3] > 1) words += `, frame ${state.frame + 1} of ${info.shape[3]}`;
-  if (event) {
-    const box = $("picture").getBoundingClientRect();
-    const x = Math.floor(((event.clientX - box.left) / box.width) * slices.width);
-    const y = Math.floor(((event.clientY - box.top) / box.height) * slices.height);
-    if (x < 0 || y < 0 || x >= slices.width || y >= slices.height) return;
-    info.layers.forEach((layer, place) => {
-      const value = slices.planes[place][y * slices.width + x];
-      const text = layer.kind === "uncertainty" ? ((value / 255) * layer.largest).toPrecision(2) : nameOf(value);
-      words += ` · ${layer.title}: ${text}`;
-    });
-  }
-  $("place").textContent = words;
-}
-
-// ---- layers and legend ----
-
-function swatch(colour, kind) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = 14;
-  const context = canvas.getContext("2d");
-  context.fillStyle = context.strokeStyle = colour;
-  if (kind === "prediction") {
-    context.lineWidth = 3;
-    context.strokeRect(1.5, 1.5, 11, 11);
-  } else if (kind === "filled") {
-    context.lineWidth = 2;
-    for (let place = -14; place < 28; place += 5) {
-      context.beginPath();
-      context.moveTo(place, 14);
-      context.lineTo(place + 14, 0);
-      context.stroke();
-    }
-  } else context.fillRect(0, 0, 14, 14);
-  return canvas;
-}
-
-function listLayers() {
-  $("layers").replaceChildren(...state.info.layers.map((layer) => {
-    const label = document.createElement("label"), box = document.createElement("input");
-    box.type = "checkbox";
-    box.checked = !state.hidden.has(layer.title);
+  $("layers").replaceChildren(...info.layers.map(({ kind, title }, place) => {
+    const box = element("input", { type: "checkbox", checked: !state.hidden.has(title) });
     box.onchange = () => {
-      state.hidden[box.checked ? "delete" : "add"](layer.title);
-      draw();
+      state.hidden[box.checked ? "delete" : "add"](title);
+      fade();
     };
-    const most = layer.kind === "uncertainty" ? ` (up to ${layer.largest.toPrecision(2)})` : "";
-    label.append(box, swatch(layer.kind === "uncertainty" ? "#ff5010" : "#c8ced4", layer.kind), layer.title + most);
-    return label;
+    const most = uncertain(place + 1) ? ` (up to ${volumes[place + 1].cal_max.toPrecision(2)})` : "";
+    return element("label", {}, box, element("span", { className: `swatch ${kind}` }), title + most);
   }));
+  fade();
 }
 
-function listClasses() {
-  const { classes, union } = state.album;
-  const entries = [...classes.slice(1), union];
-  $("legend").replaceChildren(...entries.map((entry) => {
-    const row = document.createElement("li");
-    row.append(swatch(entry.colour, "drawn"), entry.name);
-    return row;
-  }));
+function fade() {
+  const opacity = Number($("opacity").value);
+  state.info?.layers.forEach(({ kind, title }, place) => {
+    const volume = state.volumes[place + 1], shown = state.off || state.hidden.has(title) ? 0 : opacity;
+    if (volume === state.outlined) viewer.setDrawOpacity(shown * INSIDE[kind]);
+    else viewer.setOpacity(viewer.volumes.indexOf(volume), shown);
+  });
+  viewer.setCrosshairWidth(state.off ? 0 : 0.5 / $("zoom").value);
 }
+
+// ---- where ----
+
+// NiiVue turns files of any orientation: its voxels go to the right, to the front and up
+const turned = (place, axis) => {
+  const { dimsRAS, permRAS } = state.volumes[0];
+  return permRAS[axis] < 0 ? dimsRAS[axis + 1] - 1 - place : place;
+};
+const axisInFile = (axis) => Math.abs(state.volumes[0].permRAS[axis]) - 1;
+
+function goTo(voxel) {
+  viewer.scene.crosshairPos = viewer.vox2frac([0, 1, 2].map((axis) => turned(voxel[axisInFile(axis)], axis)));
+  zoom();
+  viewer.createOnLocationChange();
+}
+
+function step(count) {
+  if (state.info) viewer.moveCrosshairInVox(...[0, 1, 2].map((axis) => (axis === state.axis ? count : 0)));
+}
+
+async function showStructure(name) {
+  const { classes, union, values } = state.album;
+  const value = name === union.name ? values.union : classes.findIndex((entry) => entry.name === name);
+  if (value < 1 || !state.info) return;
+  const request = asked, voxel = await (await ask(`case/${state.number}/where/${value}`)).json();
+  if (request !== asked) return;
+  history.replaceState(null, "", `#${state.number + 1}/${encodeURIComponent(name)}`);
+  goTo(voxel);
+}
+
+function showPlane() {
+  state.axis = Number($("plane").value);
+  const main = 2 - state.axis; // NiiVue counts axial, coronal, sagittal
+  const [above, below] = [0, 1, 2].filter((type) => type !== main);
+  viewer.setCustomLayout([
+    { sliceType: main, position: [0, 0, 0.68, 1] },
+    { sliceType: above, position: [0.68, 0, 0.32, 0.5] },
+    { sliceType: below, position: [0.68, 0.5, 0.32, 0.5] },
+  ]);
+  if (!state.info) return;
+  $("slice").max = state.volumes[0].dimsRAS[state.axis + 1] - 1;
+  viewer.createOnLocationChange();
+}
+
+function showFrame() {
+  const { info, outlined, volumes } = state;
+  if (!info) return;
+  for (const volume of volumes) volume.frame4D = Math.min(Number($("frame").value), volume.nFrame4D - 1);
+  if (outlined) {
+    const { frame4D, nVox3D } = outlined, bytes = outlined.img2RAS(frame4D); // of all frames if nothing is turned
+    viewer.drawBitmap.set(bytes.length > nVox3D ? bytes.subarray(frame4D * nVox3D, (frame4D + 1) * nVox3D) : bytes);
+    viewer.refreshDrawing(false);
+  }
+  viewer.updateGLVolume();
+  viewer.createOnLocationChange();
+}
+
+function zoom() { // the cross stays where it is
+  const factor = Number($("zoom").value), [x, y, z] = viewer.frac2mm(viewer.scene.crosshairPos);
+  viewer.setPan2Dxyzmm([...[x, y, z].map((mm) => mm * (1 - factor)), factor]);
+  fade();
+}
+
+function showWindow() {
+  const [image] = state.volumes;
+  if (image) [$("black").value, $("white").value] = [image.cal_min, image.cal_max].map((grey) => Number(grey.toPrecision(4)));
+}
+
+viewer.onIntensityChange = showWindow;
+viewer.onLocationChange = ({ vox }) => {
+  const { info, axis, volumes } = state;
+  if (!info) return;
+  const inFile = [];
+  vox.forEach((place, other) => { inFile[axisInFile(other)] = turned(place, other) + 1; });
+  const words = volumes.map((volume, plane) => {
+    const value = volume.getValue(...vox, volume.frame4D);
+    if (!plane) return `grey value ${Number(value.toPrecision(4))}`;
+    const { kind, title } = info.layers[plane - 1];
+    const name = known(value)?.name ?? (kind === "drawn" ? "not annotated" : "as drawn");
+    return `${title}: ${uncertain(plane) ? Number(value.toPrecision(2)) : name}`;
+  });
+  const slice = turned(vox[axis], axis) + 1, frame = Number($("frame").value) + 1;
+  if (!$("frames").hidden) words.unshift(`frame ${frame} of ${Number($("frame").max) + 1}`);
+  words.unshift(`slice ${slice} of ${volumes[0].dimsRAS[axis + 1]}`, `voxel ${inFile.join(", ")}`);
+  $("place").textContent = words.join(" · ");
+  $("slice").value = vox[axis];
+  document.body.dataset.shown = [state.number, axis, slice - 1, frame - 1].join("/");
+};
 
 // ---- controls ----
 
 $("filter").oninput = listCases;
-$("plane").onchange = () => {
-  state.axis = Number($("plane").value);
-  if (state.info) turn();
+$("opacity").oninput = fade;
+$("plane").onchange = showPlane;
+$("slice").oninput = () => step(Number($("slice").value) - viewer.frac2vox(viewer.scene.crosshairPos)[state.axis]);
+$("frame").oninput = showFrame;
+$("zoom").oninput = zoom;
+$("voxels").onchange = () => viewer.setInterpolation($("voxels").checked);
+$("black").onchange = $("white").onchange = () => {
+  if (!state.info) return;
+  Object.assign(state.volumes[0], { cal_min: Number($("black").value), cal_max: Number($("white").value) });
+  viewer.updateGLVolume();
 };
-$("slice").oninput = () => show(Number($("slice").value));
-$("frame").oninput = () => {
-  state.frame = Number($("frame").value);
-  show(state.index);
-};
-for (const id of ["brightness", "contrast", "opacity"]) $(id).oninput = draw;
-window.onresize = draw;
-$("picture").onmousemove = tell;
-$("stage").addEventListener("wheel", (event) => {
-  event.preventDefault();
-  show(state.index + Math.sign(event.deltaY));
-}, { passive: false });
-document.onkeydown = (event) => {
-  if (["INPUT", "SELECT"].includes(event.target.tagName)) return;
-  const steps = {
-    ArrowUp: () => show(state.index + 1),
-    ArrowDown: () => show(state.index - 1),
+$("picture").addEventListener("mouseup", showWindow);
+const { crosshair, pan, windowing } = niivue.DRAG_MODE;
+viewer.setMouseEventConfig({ leftButton: { primary: crosshair, withShift: pan }, rightButton: windowing, centerButton: pan });
+document.addEventListener("keydown", (event) => { // before NiiVue, which has other keys
+  if (["INPUT", "SELECT"].includes(event.target.tagName) || event.ctrlKey || event.altKey || event.metaKey) return;
+  event.stopPropagation();
+  const action = {
+    ArrowUp: () => step(1),
+    ArrowDown: () => step(-1),
     ArrowLeft: () => openCase(state.number - 1),
     ArrowRight: () => openCase(state.number + 1),
     " ": () => {
       state.off = !state.off;
-      draw();
+      fade();
     },
-  };
-  if (!steps[event.key]) return;
+  }[event.key];
+  if (!action) return;
   event.preventDefault();
-  steps[event.key]();
-};
+  action();
+}, true);
 
 (async () => {
   try {
+    if (!document.createElement("canvas").getContext("webgl2")) {
+      throw new Error("This browser shows no WebGL 2: use a current Firefox, Chrome or Edge, and turn on its graphics acceleration.");
+    }
     state.album = await (await ask("album")).json();
+    await viewer.attachToCanvas($("picture"));
   } catch (error) {
     fail(error);
     return;
   }
   document.title = $("title").textContent = state.album.title;
-  listClasses();
-  const first = parseInt(location.hash.slice(1), 10);
-  await openCase(first >= 1 && first <= state.album.cases.length ? first - 1 : 0);
+  $("legend").replaceChildren(...[...state.album.classes.slice(1), state.album.union].map(({ name, colour }) => {
+    const swatch = element("span", { className: "swatch" });
+    swatch.style.setProperty("--colour", colour);
+    return element("li", {}, element("button", { onclick: () => showStructure(name).catch(fail) }, swatch, name));
+  }));
+  window.onhashchange = openPlace;
+  openPlace();
 })();

@@ -100,18 +100,9 @@ class ViewServer(ThreadingHTTPServer):
         }
 
     def case(self, number: int) -> dict[str, Any]:
-        """What the page must know of an image to ask for its slices."""
-        layers, volume = self.album.cases[number].layers, self.volume(number)
-        largest = volume.largest[1:]
-        return {
-            "shape": volume.shape,
-            "spacing": volume.spacing,
-            "start": volume.start,
-            "layers": [
-                {"title": layer.title, "kind": layer.kind, "largest": most}
-                for layer, most in zip(layers, largest, strict=True)
-            ],
-        }
+        """What the page must know of an image before it asks for its files."""
+        layers = [{"title": layer.title, "kind": layer.kind} for layer in self.album.cases[number].layers]
+        return {"start": self.volume(number).start, "layers": layers}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -161,23 +152,20 @@ class Handler(BaseHTTPRequestHandler):
             "": lambda: ("text/html; charset=utf-8", resource("page.html")),
             r"page\.js": lambda: ("text/javascript; charset=utf-8", resource("page.js")),
             r"page\.css": lambda: ("text/css; charset=utf-8", resource("page.css")),
+            r"niivue\.js": lambda: ("text/javascript; charset=utf-8", resource("niivue/niivue.umd.js")),
             "album": lambda: as_json(self.server.overview()),
-            r"case/(\d{1,7})": lambda number: as_json(self.server.case(self.checked(number))),
-            r"slice/(\d{1,7})/([012])/(\d{1,7})/(\d{1,7})": self.slice,
+            r"case/(\d{1,7})": lambda number: as_json(self.server.case(int(number))),
+            r"case/(\d{1,7})/(\d{1,3})\.nii": self.nifti,
+            r"case/(\d{1,7})/where/(\d{1,3})": self.where,
         }
 
-    def slice(self, number: str, axis: str, index: str, frame: str) -> tuple[str, bytes]:
-        """Image and layers of a slice, see :meth:`Volume.slice`."""
-        volume = self.server.volume(self.checked(number))
-        if int(index) >= volume.shape[int(axis)] or int(frame) >= volume.shape[3]:
-            raise LookupError
-        return "application/octet-stream", volume.slice(int(axis), int(index), int(frame))
+    def nifti(self, number: str, plane: str) -> tuple[str, bytes]:
+        """An image, which is plane 0, or one of its layers."""
+        return "application/octet-stream", self.server.volume(int(number)).nifti(int(plane))
 
-    def checked(self, number: str) -> int:
-        """The number of an image that there is."""
-        if int(number) >= len(self.server.album.cases):
-            raise LookupError
-        return int(number)
+    def where(self, number: str, label: str) -> tuple[str, bytes]:
+        """The voxel at which most is seen of a structure."""
+        return as_json(self.server.volume(int(number)).where(int(label)))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged: there is one for every slice."""

@@ -1,7 +1,8 @@
-"""Images and layers as the page draws them: bytes, in the orientation that radiologists look at."""
+"""Images and layers as NiiVue takes them: NIfTI files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,12 @@ __all__ = ["NOTHING", "UNION", "Volume", "load_volume", "read_image"]
 
 NOTHING, UNION = 255, 254
 """Value of a voxel of whose class nothing is known, and of one that may be of several structures."""
-ORIENTATION = nib.orientations.axcodes2ornt(("L", "P", "S"))
+LABELS = ("drawn", "filled", "prediction")
+"""Kinds of layers whose values are classes."""
 WINDOW = (0.5, 99.5)
 """Percentiles of the grey values that are black and white."""
+FAINT = 0.1
+"""Part of the largest uncertainty below which nothing is shown."""
 
 
 @dataclass(frozen=True)
@@ -32,30 +36,36 @@ class Volume:
     An image and its layers.
 
     Args:
-        spacing: mm along the axes, towards left, back and head.
-        planes: one image or layer each, bytes (H, W, D, T); T is one where it does not change with time.
-        largest: value that 255 stands for, of each; 1 for class indices.
+        affine: from voxels to mm.
+        kinds: of each plane; the first is the image.
+        planes: one image or layer each, (H, W, D, T); T is one where it does not change with time.
+        scales: of each plane, the numbers (slope, intercept) that make its values those of the file.
+        windows: of each plane, the values (of the file) that are shown as the first and as the last colour.
         start: voxel at which the page opens.
     """
 
-    spacing: tuple[float, float, float]
+    affine: np.ndarray
+    kinds: list[str]
     planes: list[np.ndarray]
-    largest: list[float]
-    start: tuple[int, int, int]
+    scales: list[tuple[float, float]]
+    windows: list[tuple[float, float]]
+    start: Sequence[int]
 
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Height, width, depth and number of frames."""
-        height, width, depth, _ = self.planes[0].shape
-        return height, width, depth, max(plane.shape[3] for plane in self.planes)
+    def nifti(self, number: int) -> bytes:
+        """A NIfTI file of a plane; of what was filled in only what no person drew."""
+        plane = self.planes[number]
+        if self.kinds[number] == "filled" and "drawn" in self.kinds:
+            plane = np.where(self.planes[self.kinds.index("drawn")] < UNION, NOTHING, plane)
+        image = nib.Nifti1Image(plane, self.affine)
+        image.header.set_slope_inter(*self.scales[number])
+        image.header["cal_min"], image.header["cal_max"] = self.windows[number]
+        return image.to_bytes()
 
-    def slice(self, axis: int, index: int, frame: int) -> bytes:
-        """Rows and columns of image and layers, one after the other; heads are up."""
-        parts = []
-        for plane in self.planes:
-            rows = plane[..., min(frame, plane.shape[3] - 1)].take(index, axis).T
-            parts.append(np.ascontiguousarray(rows if axis == 2 else rows[::-1]).tobytes())
-        return b"".join(parts)
+    def where(self, label: int) -> Sequence[int]:
+        """The voxel at which most is seen of what has this value in a layer; where the page opens if nothing has."""
+        planes = zip(self.kinds, self.planes, strict=True)
+        shown = np.any([(plane == label).any(3) for kind, plane in planes if kind in LABELS], 0)
+        return fullest(shown) if shown.any() else self.start
 
 
 def load_volume(album: Album, case: Case) -> Volume:
@@ -66,11 +76,10 @@ def load_volume(album: Album, case: Case) -> Volume:
         DataError: when a file is missing or damaged, or a layer does not fit its image.
     """
     image, affine = read_image(case.image)
-    turn = nib.orientations.ornt_transform(nib.orientations.io_orientation(affine), ORIENTATION)
-    spacing = nib.affines.voxel_sizes(affine)[np.argsort(turn[:, 0])]
-    low, high = np.percentile(image, WINDOW)
-    grey = np.clip((image - low) / max(high - low, 1e-12) * 255, 0, 255).astype(np.uint8)
-    planes, largest = [grey], [255.0]
+    grey, scale = as_short(image)
+    low, high = (float(value) for value in np.percentile(image, WINDOW))
+    planes, scales, windows = [grey], [scale], [(low, max(high, low + 1e-6))]
+    drawn = np.zeros(image.shape[:3], bool)
     for layer in case.layers:
         plane, most = layer_plane(album, case, layer, image, affine)
         if plane.shape[:3] != image.shape[:3]:
@@ -79,26 +88,28 @@ def load_volume(album: Album, case: Case) -> Volume:
                 "command that wrote it again."
             )
         planes.append(plane)
-        largest.append(most)
-    planes = [nib.orientations.apply_orientation(plane, turn) for plane in planes]
-    labels = [plane for layer, plane in zip(case.layers, planes[1:], strict=True) if layer.kind != "uncertainty"]
-    point = case.point
-    if point is not None:
-        inverse = nib.orientations.inv_ornt_aff(turn, image.shape[:3])
-        place = np.linalg.inv(inverse) @ [*point, 1]
-        start = tuple(int(np.clip(round(p), 0, n - 1)) for p, n in zip(place[:3], planes[0].shape, strict=False))
-    else:
-        start = fullest(labels, planes[0].shape)
-    return Volume(tuple(map(float, spacing)), planes, largest, start)  # type: ignore[arg-type]
+        scales.append((most / 255, 0) if layer.kind == "uncertainty" else (1, 0))
+        windows.append((FAINT * most, most) if layer.kind == "uncertainty" else (0, 255))
+        if layer.kind in LABELS:
+            drawn |= ((plane > 0) & (plane != NOTHING)).any(3)
+    kinds = ["image", *(layer.kind for layer in case.layers)]
+    start = fullest(drawn) if case.point is None else np.clip(case.point, 0, np.subtract(drawn.shape, 1)).tolist()
+    return Volume(affine, kinds, planes, scales, windows, start)
 
 
-def fullest(labels: list[np.ndarray], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Along every axis the slice in which most is drawn; the middle where nothing is."""
-    shown = np.zeros(shape[:3], bool)
-    for plane in labels:
-        shown |= ((plane > 0) & (plane != NOTHING)).any(3)
+def as_short(image: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+    """Grey values in 16 bit, which is half of what a browser would have to hold, and the numbers that undo it."""
+    low, high = float(image.min()), float(image.max())
+    if low >= -(2**15) and high < 2**15 and np.array_equal(image, np.rint(image)):
+        return image.astype(np.int16), (1, 0)
+    slope, middle = max(high - low, 1e-12) / (2**16 - 2), (high + low) / 2
+    return np.rint((image - middle) / slope).astype(np.int16), (slope, middle)
+
+
+def fullest(shown: np.ndarray) -> list[int]:
+    """Along every axis the slice in which most is shown; the middle where nothing is."""
     sums = [shown.sum(tuple({0, 1, 2} - {axis})) for axis in range(3)]
-    return tuple(int(s.argmax()) if s.any() else len(s) // 2 for s in sums)
+    return [int(s.argmax()) if s.any() else len(s) // 2 for s in sums]
 
 
 def read_image(path: Path) -> tuple[np.ndarray, np.ndarray]:
