@@ -98,14 +98,15 @@ def write_findings(
             f"{name}, drawn": (sets[finding.structure] & (sets.sum(0) == 1), colour, "solid"),
             "model": (prediction.probabilities.argmax(0).numpy() == finding.structure, "white", "dashed"),
         }
-        picture = draw_slice(first_frame(item), masks, signs.point, axis)
-        rows.append(Row(f"{name} in {case_name(item)}", says, f"score {finding.score:.1f}", picture))
+        picture = draw_slice(first_frame(item), masks, signs.point, axis, prediction.affine.numpy())
         note = f"{rank}. {name}: {says}"
         if finding.case in shown:
             note = f"{shown[finding.case][1]} {note}"
             shown[finding.case] = (prediction, note, *shown[finding.case][2:])
         else:
             shown[finding.case] = (prediction, note, finding.score >= LOUD, signs.point)
+        details = f"score {finding.score:.1f}. In the viewer: #{[*shown].index(finding.case) + 1}/{name}"
+        rows.append(Row(f"{name} in {case_name(item)}", says, details, picture))
     write_table(out / "audit.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "labels to look at again", crossfit.datalist, list(shown.values()), within=False)
     notes = [describe(protocol, classes) for protocol in protocols]

@@ -27,6 +27,7 @@ from .predict import Prediction
 __all__ = ["Row", "case_name", "draw_slice", "new_folder", "write_page", "write_view"]
 
 UNFINISHED = "unfinished"
+LEFT_BACK_UP = nib.orientations.axcodes2ornt(("L", "P", "S"))
 PAGE = """{% extends "page" %}
 {% block title %}{{ title }}{% endblock %}
 {% block style %}
@@ -44,6 +45,7 @@ code { background: #f2f2f2; padding: .1rem .3rem; }
 {% if row.picture %}<img alt="{{ row.title }}" src="data:image/png;base64,{{ row.picture }}">{% endif %}
 <p class="small">{{ row.details }}</p></div>
 {% endfor %}</div>
+<p class="small">The patient's left is on the right, here and in the viewer.</p>
 <p class="small">Slice by slice: <code>python -m dcl_monai view {{ folder }}</code>. dcl-monai {{ version }}</p>
 {% endblock %}
 """
@@ -85,33 +87,39 @@ def draw_slice(
     masks: Mapping[str, tuple[np.ndarray, str, str]],
     point: Sequence[int],
     axis: int,
+    affine: np.ndarray,
     heat: np.ndarray | None = None,
 ) -> str:
     """
-    Draw outlines over a slice.
+    Draw outlines over a slice, turned as radiologists look at it and as the viewer shows it.
 
     Args:
         image: grey values (H, W, D).
         masks: name -> mask (H, W, D), colour and line style.
         point: voxel that the picture is centred on.
         axis: axis that counts slices.
+        affine: from voxels to mm.
         heat: numbers from 0 to 1 that are drawn over the image, (H, W, D).
 
     Returns:
         a PNG file in base64.
     """
-    at = int(point[axis])
-    centre = [int(point[other]) for other in range(3) if other != axis]
-    shape = [n for other, n in enumerate(image.shape) if other != axis]
-    half = [max(24, n // 3) for n in shape]
-    spans = [slice(max(0, c - h), min(n, c + h)) for c, h, n in zip(centre, half, shape, strict=True)]
+    number = int(point[axis])
+    low, high = np.percentile(image.take(number, axis), (1, 99))
+    turn = nib.orientations.ornt_transform(nib.orientations.io_orientation(affine), LEFT_BACK_UP)
+    place = np.linalg.inv(nib.orientations.inv_ornt_aff(turn, image.shape)) @ [*point, 1]
+    across = int(turn[axis, 0])
+    centre = [round(place[other]) for other in range(3) if other != across]
 
     def cut(volume: np.ndarray) -> np.ndarray:
-        return volume.take(at, axis)[spans[0], spans[1]].T
+        rows = nib.orientations.apply_orientation(volume, turn).take(round(place[across]), across)
+        half = [max(24, n // 3) for n in rows.shape]
+        spans = [slice(max(0, c - h), c + h) for c, h in zip(centre, half, strict=True)]
+        part = rows[spans[0], spans[1]].T
+        return part if across == 2 else part[::-1]  # heads are up
 
     figure = Figure(figsize=(3, 3), layout="constrained")
     axes = figure.subplots()
-    low, high = np.percentile(image.take(at, axis), (1, 99))
     axes.imshow(cut(image), cmap="gray", vmin=low, vmax=max(high, low + 1e-6))
     if heat is not None:
         part = cut(heat)
@@ -122,7 +130,7 @@ def draw_slice(
             axes.contour(part, levels=[0.5], colors=[colour], linestyles=[style], linewidths=1.2)
         axes.plot([], [], color=colour, linestyle=style, label=name)
     axes.set_axis_off()
-    axes.set_title(f"slice {at + 1}", fontsize=7)
+    axes.set_title(f"slice {number + 1}", fontsize=7)
     if masks:
         figure.legend(fontsize=7, facecolor="0.75", loc="outside lower center", ncols=len(masks))
     return as_png(figure)

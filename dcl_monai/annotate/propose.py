@@ -91,11 +91,13 @@ def write_choices(crossfit: CrossFit, choices: list[Choice], out: Path, by: str)
         table.append(entry | {"expected_error": round(choice.error, 4)})
         details = f"expected error {choice.error:.2f}, rarity {choice.rarity:.2f}, diversity {choice.diversity:.2f}, "
         masks = {f"{name}, as the model sees it": (within > 0.5, class_colour(choice.structure, len(classes)), "solid")}
-        picture = draw_slice(first_frame(item), masks, point, axis, heat=4 * within * (1 - within))
+        image, affine = first_frame(item), prediction.affine.numpy()
+        picture = draw_slice(image, masks, point, axis, affine, heat=4 * within * (1 - within))
         title, text = f"{name} in {case_name(item)}", f"Draw {name} in all slices; where there is none, say absent."
-        rows.append(Row(title, text, f"{details}{choice.minutes:g} minutes", picture))
         before = f"{shown[choice.case][1]}, " if choice.case in shown else "draw "
         shown[choice.case] = (prediction, f"{before}{name} ({rank})", rank <= 10, point)
+        details += f"{choice.minutes:g} minutes. In the viewer: #{[*shown].index(choice.case) + 1}/{name}"
+        rows.append(Row(title, text, details, picture))
     write_table(out / "next.csv", [COLUMNS, *([row[name] for name in COLUMNS] for row in table)])
     write_view(out, "what to draw next", crossfit.datalist, list(shown.values()), within=True)
     order = {

@@ -61,6 +61,7 @@ def test_next(written):
     page = (written / "next" / "next.html").read_text()
     assert page.count("data:image/png") == 4
     assert "http" not in page
+    assert f"In the viewer: #1/{rows[0]['structure']}" in page
     album = find_album(written / "next")
     assert len(album.cases) == len({row["image"] for row in rows})
     volume = load_volume(album, album.cases[0])
