@@ -6,6 +6,7 @@ const viewer = new niivue.Niivue({
   clipPlaneHotKey: "",
   crosshairColor: [0.3, 0.75, 1, 1],
   crosshairGap: 10,
+  crosshairWidthUnit: "percent",
   cycleClipPlaneHotKey: "",
   dragAndDropEnabled: false,
   fontColor: [0.75, 0.8, 0.84, 1],
@@ -136,9 +137,13 @@ function fade() {
   state.info?.layers.forEach(({ kind, title }, place) => {
     const volume = state.volumes[place + 1], shown = state.off || state.hidden.has(title) ? 0 : opacity;
     if (volume === state.outlined) viewer.setDrawOpacity(shown * INSIDE[kind]);
-    else viewer.setOpacity(viewer.volumes.indexOf(volume), shown);
+    else if (volume.opacity !== shown) viewer.setOpacity(viewer.volumes.indexOf(volume), shown);
   });
-  viewer.setCrosshairWidth(state.off ? 0 : 0.5 / $("zoom").value);
+  showCross();
+}
+
+function showCross() {
+  viewer.setCrosshairWidth(state.off ? 0 : 0.4 / $("zoom").value);
 }
 
 // ---- where ----
@@ -200,7 +205,7 @@ function showFrame() {
 function zoom() { // the cross stays where it is
   const factor = Number($("zoom").value), [x, y, z] = viewer.frac2mm(viewer.scene.crosshairPos);
   viewer.setPan2Dxyzmm([...[x, y, z].map((mm) => mm * (1 - factor)), factor]);
-  fade();
+  showCross();
 }
 
 function showWindow() {
@@ -218,7 +223,7 @@ viewer.onLocationChange = ({ vox }) => {
     const value = volume.getValue(...vox, volume.frame4D);
     if (!plane) return `grey value ${Number(value.toPrecision(4))}`;
     const { kind, title } = info.layers[plane - 1];
-    const name = known(value)?.name ?? (kind === "drawn" ? "not annotated" : "as drawn");
+    const name = known(value)?.name ?? (kind === "filled" ? "as drawn" : "not annotated");
     return `${title}: ${uncertain(plane) ? Number(value.toPrecision(2)) : name}`;
   });
   const slice = turned(vox[axis], axis) + 1, frame = Number($("frame").value) + 1;
