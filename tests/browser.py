@@ -26,15 +26,10 @@ class Browser:
 
     def __init__(self, profile: Path) -> None:
         (commands, self.commands), (self.answers, answers) = os.pipe(), os.pipe()
-
-        def as_three_and_four() -> None:  # where Chromium looks for them
-            moved = os.dup(commands), os.dup(answers)
-            os.dup2(moved[0], 3)
-            os.dup2(moved[1], 4)
-
-        command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}"]
-        pipes: Any = {"close_fds": False, "preexec_fn": as_three_and_four}
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes)
+        # Chromium reads from 3 and writes to 4
+        command = ["sh", "-c", f'exec "$@" 3</dev/fd/{commands} 4>/dev/fd/{answers}', "sh"]
+        command += [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}"]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, pass_fds=(commands, answers))
         os.close(commands)
         os.close(answers)
         self.count, self.received, self.session = 0, b"", {}
