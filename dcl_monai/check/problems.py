@@ -124,22 +124,18 @@ def _channels(datalist: Datalist, records: Sequence[CaseRecord]) -> Iterator[Pro
                 f"{image}: holds {file.channels} frames or channels of size {file.shape}, but the list has "
                 f"{len(names)} channel{'s' * (len(names) > 1)}. {remedy}",
             )
-    unsized = [image for image, file in files.items() if file.unsized]
-    if unsized:
-        yield Problem(
-            "warning",
-            "Pixel size unknown",
-            f"{unsized[0]}{f' and {len(unsized) - 1} more' if len(unsized) > 1 else ''}: the picture does not say how "
-            "large a pixel is, 1 mm is assumed. Give `pixel_size` of the data set in mm.",
-        )
-    resampled = [image for image, file in files.items() if file.resampled]
-    if resampled:
-        yield Problem(
-            "warning",
-            "Channels on different grids",
-            f"{resampled[0]}{f' and {len(resampled) - 1} more' if len(resampled) > 1 else ''}: further channels lie on "
-            "another grid than the first and are resampled onto it. Look at the pictures: do they fit?",
-        )
+    unsized = "the picture does not say how large a pixel is, 1 mm is assumed. Give `pixel_size` of the data set in mm."
+    resampled = (
+        "further channels lie on another grid than the first and are resampled onto it. Look at the pictures: do they "
+        "fit?"
+    )
+    for kind, found, told in (
+        ("Pixel size unknown", [image for image, file in files.items() if file.unsized], unsized),
+        ("Channels on different grids", [image for image, file in files.items() if file.resampled], resampled),
+    ):
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            yield Problem("warning", kind, f"{found[0]}{more}: {told}")
 
 
 def _subjects_in_two_splits(records: Sequence[CaseRecord]) -> Iterator[Problem]:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
 
@@ -236,26 +235,24 @@ def _image_problems(name: str, pixels: np.ndarray, spacing: Sequence[float]) -> 
             f"{pixels.shape[1:4]} on two axes, but there is one for channels. Save each frame as a file of its own.",
         )
         return
-    names = [name] if len(pixels) == 1 else [f"{name}, channel {k + 1}" for k in range(len(pixels))]
-    checks = [
-        ("Image values that cannot be used", partial(check_values, *pair)) for pair in zip(names, pixels, strict=True)
-    ]
-    checks.append(("Voxel size that cannot be right", partial(check_size, name, pixels.shape[1:], spacing)))
-    for kind, check in checks:
-        try:
-            check()
-        except DataError as error:
-            yield _error(kind, error)
+    for k, channel in enumerate(pixels, start=1):
+        where = name if len(pixels) == 1 else f"{name}, channel {k}"
+        yield from _refused("Image values that cannot be used", check_values, where, channel)
+    yield from _refused("Voxel size that cannot be right", check_size, name, pixels.shape[1:], spacing)
 
 
 def _unreadable(paths: Iterable[str]) -> Iterator[Problem]:
     for path in paths:
-        if is_dicom_file(path):  # its regions are on the image, which cannot be read
-            continue
-        try:
-            read_label(path)
-        except DataError as error:
-            yield _error("File cannot be read", error)
+        if not is_dicom_file(path):  # its regions are on the image, which cannot be read
+            yield from _refused("File cannot be read", read_label, path)
+
+
+def _refused(kind: str, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
+    """The problem, if a check refuses something."""
+    try:
+        check(*arguments)
+    except DataError as error:
+        yield _error(kind, error)
 
 
 def _error(kind: str, message: object) -> Problem:

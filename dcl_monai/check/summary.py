@@ -12,7 +12,7 @@ from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
-__all__ = ["Summary"]
+__all__ = ["Summary", "ranges"]
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Summary:
             files = [record.files for record in records if record.files.shape]
             spacing, shape = [record.spacing for record in files], [record.shape for record in files]
             orientations = [code for code, _ in Counter(record.orientation for record in files).most_common()]
-            rows.append([name, _ranges(spacing, "{:.3g}"), _ranges(shape, "{}"), ", ".join(orientations)])
+            rows.append([name, ranges(spacing, "{:.3g}"), ranges(shape, "{}"), ", ".join(orientations)])
         return rows
 
     @cached_property
@@ -156,7 +156,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _ranges(sizes: Sequence[Sequence[float]], form: str) -> str:
+def ranges(sizes: Sequence[Sequence[float]], form: str) -> str:
     """Smallest and largest size along every axis."""
     axes = []
     for axis in zip(*sizes, strict=False):

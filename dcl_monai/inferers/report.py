@@ -50,12 +50,8 @@ class RunReport:
     def is_done(self, name: str, image: Path) -> bool:
         """Whether an earlier run has finished this file, as it is now."""
         entry = self.files.get(name, {})
-        outputs = entry.get("outputs", {}).values()
-        return (
-            bool(outputs)
-            and entry.get("input") == stamp(image)
-            and all((self.output_dir / name).is_file() for name in outputs)
-        )
+        outputs = [self.output_dir / output for output in entry.get("outputs", {}).values()]
+        return bool(outputs) and entry.get("input") == stamp(image) and all(path.is_file() for path in outputs)
 
     def done(self) -> dict[str, dict[str, Any]]:
         """Entries of the files that are segmented, by name."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcl_monai import __version__
+from dcl_monai.check.summary import ranges
 from dcl_monai.transforms import Intensity
 from dcl_monai.utils import DataError
 
@@ -119,12 +120,12 @@ def as_table(plan: Plan, fingerprint: Fingerprint, name: str, bundle: str | None
         bundle: bundle that it is for; default: that of the repository which its overlay suits.
     """
     topology, dims = plan.topology, plan.dims
-    median = np.median(fingerprint.spacings, axis=0)
+    spacing, shape = np.median(fingerprint.spacings, axis=0), np.median(fingerprint.shapes, axis=0)
     steps = epoch_steps(plan, fingerprint)
     rows = {
         "data": f"{len(fingerprint.shapes)} training images, {len(fingerprint.classes)} classes",
-        "  voxel size": f"{_ranges(fingerprint.spacings)} mm, median {as_size(median)}",
-        "  image size": f"{_ranges(fingerprint.shapes)}, median {as_size(np.median(fingerprint.shapes, axis=0))}",
+        "  voxel size": f"{ranges(fingerprint.spacings.tolist(), '{:.4g}')} mm, median {as_size(spacing)}",
+        "  image size": f"{ranges(fingerprint.shapes.tolist(), '{:.4g}')}, median {as_size(shape)}",
     }
     several = len(fingerprint.channels) > 1
     for k, channel in enumerate(fingerprint.channels if fingerprint.foreground.size else ()):
@@ -171,8 +172,3 @@ def _scaled(intensity: Intensity | None) -> str:
 
 def _tight(numbers: tuple[int, ...]) -> str:
     return "x".join(map(str, numbers))
-
-
-def _ranges(rows: np.ndarray) -> str:
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    return " x ".join(f"{a:.4g}" if a == b else f"{a:.4g}-{b:.4g}" for a, b in zip(low, high, strict=True))

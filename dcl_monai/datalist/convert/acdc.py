@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any
 
 from dcl_monai.utils import DataError
 
-from .files import Note, existing_folder
+from .files import Note, existing_folder, log
 
 __all__ = ["ACDC_CLASSES", "acdc_document", "acdc_items", "convert_acdc", "read_info"]
-
-logger = logging.getLogger(__name__)
 
 ACDC_CLASSES = ("background", "RV", "MYO", "LV")
 """Class names in the order of ACDC's label values 0 to 3."""
@@ -92,7 +89,7 @@ def acdc_document(root: str | Path) -> dict[str, Any]:
     }
 
 
-def convert_acdc(root: str | Path, note: Note = logger.info) -> dict[str, Any]:
+def convert_acdc(root: str | Path, note: Note = log) -> dict[str, Any]:
     """
     Describe the training patients of ACDC, split 60/20/20 as in the paper.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Mapping
@@ -14,14 +13,12 @@ from dcl_monai.datalist.schema import parse_document
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 
-from .files import Note, existing_folder, read_dataset_json
+from .files import Note, existing_folder, log, read_dataset_json
 
 __all__ = ["convert_decathlon"]
 
-logger = logging.getLogger(__name__)
 
-
-def convert_decathlon(root: str | Path, note: Note = logger.info) -> dict[str, Any]:
+def convert_decathlon(root: str | Path, note: Note = log) -> dict[str, Any]:
     """
     Describe a task of the Decathlon, split 60/20/20; the test images, which have no public labels, are left out.
 

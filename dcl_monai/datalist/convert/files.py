@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -16,12 +17,15 @@ __all__ = [
     "described_unlabelled",
     "existing_folder",
     "files_by_subject",
+    "log",
     "read_dataset_json",
     "refuse_unpaired",
 ]
 
 Note = Callable[[str], None]
 """Called with a sentence that the reader of a document should know."""
+log: Note = logging.getLogger(__name__).info
+"""Takes the sentences where nobody else does."""
 
 
 def existing_folder(root: str | Path, holds: str) -> Path:

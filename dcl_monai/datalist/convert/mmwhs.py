@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
 from dcl_monai.utils import DataError
 
-from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, refuse_unpaired
+from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, log, refuse_unpaired
 
 __all__ = ["convert_mmwhs"]
-
-logger = logging.getLogger(__name__)
 
 CLASSES = ["background", "LV", "MYO", "RV", "LA", "RA", "AO", "PA"]
 VALUES = {
@@ -29,7 +26,7 @@ VALUES = {
 
 
 def convert_mmwhs(
-    root: str | Path, modality: str | None = None, unlabelled: bool = False, note: Note = logger.info
+    root: str | Path, modality: str | None = None, unlabelled: bool = False, note: Note = log
 ) -> dict[str, Any]:
     """
     Describe the images of one modality of MM-WHS, split 20/10/30 as in the paper (in proportion to what is labelled).

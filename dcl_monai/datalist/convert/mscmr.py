@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,12 +15,10 @@ from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import in_a_line
 
-from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, refuse_unpaired
+from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, log, refuse_unpaired
 from .ring import Ring, find_ring
 
 __all__ = ["convert_mscmr"]
-
-logger = logging.getLogger(__name__)
 
 CLASSES = ["background", "RV", "MYO", "LV"]
 ORIGINAL = {0: "background", 200: "MYO", 500: "LV", 600: "RV"}
@@ -33,7 +30,7 @@ FOLDERS = {"training": r"train\w*", "validation": r"val\w*", "test": r"test\w*"}
 
 
 def convert_mscmr(
-    root: str | Path, unlabelled: bool = False, order: str | None = None, note: Note = logger.info
+    root: str | Path, unlabelled: bool = False, order: str | None = None, note: Note = log
 ) -> dict[str, Any]:
     """
     Describe the late-enhancement images of MSCMR; other sequences are ignored.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -14,11 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from dcl_monai.datalist.schema import UNLABELLED, describe_mistake
 from dcl_monai.utils import DataError
 
-from .files import Note, existing_folder, read_dataset_json
+from .files import Note, existing_folder, log, read_dataset_json
 
 __all__ = ["convert_nnunet"]
-
-logger = logging.getLogger(__name__)
 
 
 class Case(BaseModel):
@@ -50,7 +47,7 @@ class Description(BaseModel):
         return {name: values if isinstance(values, list) else [values] for name, values in labels.items()}
 
 
-def convert_nnunet(root: str | Path, channel: int | None = None, note: Note = logger.info) -> dict[str, Any]:
+def convert_nnunet(root: str | Path, channel: int | None = None, note: Note = log) -> dict[str, Any]:
     """
     Describe the training cases of an nnU-Net v2 data set, split 60/20/20.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ from dcl_monai.datalist.schema import MAX_CLASSES, unknown_name
 from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 
-from .files import Note, existing_folder
+from .files import Note, existing_folder, log
 
 __all__ = ["convert_totalsegmentator"]
-
-logger = logging.getLogger(__name__)
 
 IMAGES = ("ct", "mri", "mr", "image")
 ENDINGS = (".nii.gz", ".nii")
@@ -24,9 +21,7 @@ SPLIT_NAMES = {"train": "training", "val": "validation", "test": "test"}
 """Splits by their names in ``meta.csv``."""
 
 
-def convert_totalsegmentator(
-    root: str | Path, structures: str | None = None, note: Note = logger.info
-) -> dict[str, Any]:
+def convert_totalsegmentator(root: str | Path, structures: str | None = None, note: Note = log) -> dict[str, Any]:
     """
     Describe a folder in TotalSegmentator's layout: a folder per subject, with an image and a mask per structure.
 
