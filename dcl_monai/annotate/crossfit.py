@@ -123,12 +123,7 @@ class CrossFit:
         return self.cache / f"fold_{fold}" / "complete.json"
 
     def train(self) -> None:
-        """
-        Train the models that are missing.
-
-        Raises:
-            DataError: when a training fails, whose output says why; or the model has other classes.
-        """
+        """Train the models that are missing; refuse models of other classes."""
         if self.fast:
             if not self.is_trained(0):
                 raise DataError(f"{self.model_file(0)}: no such model. Train one: dcl-monai train {self.bundle}")

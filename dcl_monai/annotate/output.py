@@ -63,12 +63,7 @@ class Row:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[None]:
-    """
-    Make a folder for outputs, and mark it as unfinished until the block ends well.
-
-    Raises:
-        DataError: when there is something in it that is not of an unfinished run, or it cannot be written.
-    """
+    """Make a folder, and mark it as unfinished until the block ends well; refuse one that is neither new nor marked."""
     mark = folder / UNFINISHED
     if folder.exists() and not mark.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: exists already. Give another --out, or move it away: nothing is overwritten.")

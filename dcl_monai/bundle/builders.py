@@ -73,13 +73,7 @@ class DiceEvaluator(SupervisedEvaluator):
         super().__init__(key_val_metric=dict(key_val_metric), val_handlers=val_handlers, **kwargs)
 
     def repeated(self, metrics: Mapping[str, Metric], handlers: Sequence[Any]) -> SupervisedEvaluator:
-        """
-        An evaluator of the same network and data.
-
-        Args:
-            metrics: its metrics by name, the key metric first.
-            handlers: its handlers.
-        """
+        """An evaluator of the same network and data by other metrics, the key metric first, and handlers."""
         (key, metric), *others = metrics.items()
         return SupervisedEvaluator(
             key_val_metric={key: metric}, additional_metrics=dict(others), val_handlers=handlers, **self.arguments

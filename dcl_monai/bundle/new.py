@@ -84,16 +84,10 @@ def new_bundle(
 
     Args:
         datalist: YAML or JSON file that describes the data.
-        folder: folder of the bundle; its name is the bundle's.
+        folder: folder of the bundle, which is returned; its name is the bundle's.
         size: see :func:`prepare_bundle`.
         force: whether files of an earlier bundle there may be replaced; its models and runs stay.
         **options: further arguments of :func:`prepare_bundle`.
-
-    Returns:
-        the folder.
-
-    Raises:
-        DataError: when the folder is not empty, or the data cannot be used.
     """
     refuse_folder(Path(folder), force)
     write_new_bundle(prepare_bundle(datalist, folder, size, **options))

@@ -60,14 +60,10 @@ PRIVATE = ("data", "runs", "output", "evaluation", "predictions")
 
 def verify_bundle(folder: str | Path) -> Iterator[tuple[str, str | None]]:
     """
-    Run all checks.
-
-    Args:
-        folder: the bundle.
+    Run all checks of a bundle, but those of a model while there is none.
 
     Yields:
-        name of a check, and what is wrong in one line; ``None`` if nothing is. Checks of a model are left out while
-        there is none.
+        name of a check, and what is wrong in one line; ``None`` if nothing is.
     """
     folder = Path(folder)
     trained = (folder / "models" / "model.pt").is_file()

@@ -28,12 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """
-    Run the command.
-
-    Returns:
-        1 if there are errors, 0 if there are none or warnings only.
-    """
+    """Look at every file, and return 1 if there are errors, 0 if there are none or warnings only."""
     # drawing takes a while to import, and other commands do without
     from dcl_monai.check.report import print_report, write_report
     from dcl_monai.check.summary import Summary

@@ -36,12 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """
-    Check the loss.
-
-    Returns:
-        1 if it is not compatible.
-    """
+    """Check the loss, and return 1 if it is not compatible."""
     from dcl_monai.losses.compatibility import ANNOTATION_KINDS, find_counterexample, is_indifferent
 
     if arguments.num_classes < 2:

@@ -56,12 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """
-    Run the study.
-
-    Returns:
-        1 if a run failed.
-    """
+    """Run the study, and return 1 if a run failed."""
     # torch and MONAI take a while to import, and other commands do without
     from dcl_monai.studies import open_study, run_study, save_study
     from dcl_monai.studies.checks import check_ids, count_subjects

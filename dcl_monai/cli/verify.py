@@ -16,12 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """
-    Print what every check found.
-
-    Returns:
-        1 if one failed.
-    """
+    """Print what every check found, and return 1 if one failed."""
     # MONAI takes a while to import, and other commands do without
     from dcl_monai.bundle.verify import verify_bundle
 

@@ -141,14 +141,8 @@ class DCLTrainer(SupervisedTrainer):
 
     def losses(self, logits: torch.Tensor, batch: Batch) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
         """
-        The terms of the primal loss and, while ``dual`` is on, the dual loss and the term of what DualNet fills in.
-
-        Args:
-            logits: prediction of PrimNet for the batch.
-            batch: the batch, on the device.
-
-        Raises:
-            RuntimeError: when the dual loop is on without a DualNet.
+        The terms of the primal loss of what PrimNet predicts for a batch and, while ``dual`` is on, the dual loss and
+        the term of what DualNet fills in.
         """
         primal = self.loss_terms(logits, batch)
         if not self.dual:

@@ -68,12 +68,7 @@ class StopOnBreakdown:
             self.stop(engine, engine.state.iteration, f"{name} is not finite")
 
     def stop(self, engine: Trainer, iteration: int, what: str) -> None:
-        """
-        End the training.
-
-        Raises:
-            DataError: with the subjects of the batch, and the remedy.
-        """
+        """End the training by an error with the subjects of the batch, and the remedy."""
         subjects, spoilt = drawn_subjects(engine, iteration)
         batch = f", with images of {', '.join(subjects)}" if subjects else ""
         remedy = (

@@ -81,10 +81,7 @@ class DiceTable:
 
     def summary(self, dice: np.ndarray) -> str:
         """
-        Return the table of the log.
-
-        Args:
-            dice: a row per volume and a column per class, then per union; nan where the volume does not show it.
+        The table of the log, by Dice with a row per volume and a column per class, then per union; nan: not shown.
         """
         classes, names = self.classes[1:], [*self.classes[1:], *(self.unions or {})]
         unions = [place for place in range(len(classes), len(names)) if not np.isnan(dice[:, place]).all()]

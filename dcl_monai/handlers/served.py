@@ -166,10 +166,8 @@ def keep_previous(path: Path) -> Path:
 
 def approve(path: str | Path) -> Path:
     """
-    Let the last model that was not taken replace the served one, which stays in the folder ``previous``.
-
-    Returns:
-        the candidate, which is removed from its folder.
+    Let the last model that was not taken, which is returned, replace the served one. That goes to the folder
+    ``previous``.
     """
     path = Path(path)
     waiting = sorted((path.parent / CANDIDATES).glob(f"*{path.suffix}"))

@@ -67,12 +67,7 @@ class BestModel:
             engine.fire_event(DCLEvents.NEW_BEST)
 
     def load_into(self, *networks: nn.Module) -> None:
-        """
-        Copy the best weights into networks of the same form.
-
-        Raises:
-            DataError: when no validation has run yet.
-        """
+        """Copy the best weights into networks of the same form; refuse if no validation has run yet."""
         if not self.weights:
             raise DataError("no validation has run, so there is no best model: choose a smaller --val_interval.")
         for network in networks:

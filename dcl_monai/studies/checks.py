@@ -29,11 +29,8 @@ SHARED = ("averaging",)
 
 def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
     """
-    Check the ids that all runs of a study shall share: MONAI silently accepts a misspelt one, and one that a row
-    sets itself would make it another row.
-
-    Raises:
-        DataError: when the bundle has no such id, or a row or the study itself sets it.
+    Refuse ids for all runs that the bundle does not have, which MONAI silently accepts, or that a row or the study
+    itself sets, which would make it another row.
     """
     if settings.as_is:
         for run in runs:
@@ -69,13 +66,7 @@ def ids_of(run: Run) -> list[str]:
 
 def count_subjects(run: Run) -> Mapping[str, int]:
     """
-    Divide the subjects as a run will.
-
-    Returns:
-        number of subjects by split.
-
-    Raises:
-        DataError: when the data cannot be divided like this, or a split is empty.
+    Divide the subjects as a run will, and return their number by split; refuse a division that leaves a split empty.
     """
     step = run.steps[0]
     parser = ConfigParser()

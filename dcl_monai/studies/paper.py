@@ -54,11 +54,8 @@ PAPER: dict[str, dict[str, str]] = {
 
 def paper_scores(task: str, recipe: str) -> dict[str, tuple[float, float | None]]:
     """
-    What the paper prints of a recipe.
-
-    Returns:
-        place (``ED LV``, ``LV``, ..., ``average``) -> mean and standard deviation, ``None`` where none is printed;
-        nothing for a task or recipe that the paper does not have.
+    Mean and standard deviation, ``None`` where none is printed, that the paper prints of a recipe of a task, by place
+    (``ED LV``, ``LV``, ..., ``average``); nothing for a task or recipe that it does not have.
     """
     text = PAPER.get(task, {}).get(recipe)
     if text is None:

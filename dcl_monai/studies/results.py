@@ -189,13 +189,7 @@ def read_results(*outs: str | Path) -> StudyResults:
 
 def read_division(out: str | Path, division: tuple[int, int]) -> tuple[dict[str, list[RunResults]], list[str]]:
     """
-    Read the runs of a study with a division of the subjects.
-
-    Returns:
-        recipe -> complete runs, and names of the runs that are not complete.
-
-    Raises:
-        DataError: when there is no complete run, or runs were tested on different volumes.
+    Read the complete runs of a study by recipe, and the names of the others; refuse runs on different test volumes.
     """
     recipes: dict[str, list[RunResults]] = {}
     unfinished = []

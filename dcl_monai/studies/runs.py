@@ -110,12 +110,7 @@ class Run:
         }
 
     def check(self) -> None:
-        """
-        Check that the run was started with the recipe of today.
-
-        Raises:
-            DataError: when a config file of it has changed since.
-        """
+        """Refuse a run that was started with another recipe than that of today."""
         earlier = self.record().get("configs")
         now = self.configs()
         if earlier is None or earlier == now:
@@ -191,12 +186,7 @@ def portable_name(path: Path) -> str:
 
 
 def halves(epochs: tuple[int, int], recipe: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """
-    Divide a budget between two trainings, each with stages in the same proportion.
-
-    Raises:
-        DataError: when there is but one epoch.
-    """
+    """Divide a budget of two epochs or more between two trainings, with stages in the same proportion."""
     total = sum(epochs)
     if total < 2:
         raise DataError(f"{recipe}: one epoch is too few for its two trainings. Give --epochs 1 1 or more.")

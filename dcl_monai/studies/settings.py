@@ -142,12 +142,7 @@ def save_study(out: str | Path, settings: StudySettings) -> None:
 
 
 def read_study(out: str | Path) -> StudySettings:
-    """
-    Read the settings of a study.
-
-    Raises:
-        DataError: when the folder holds none.
-    """
+    """Read the settings of a study; refuse a folder that holds none."""
     path = Path(out) / NAME
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -160,12 +155,7 @@ def read_study(out: str | Path) -> StudySettings:
 
 
 def read_divisions(outs: Sequence[str | Path]) -> list[StudySettings]:
-    """
-    Read the settings of studies that differ in the division of their subjects alone.
-
-    Raises:
-        DataError: when one is no study, or they differ in more, or two have the same division.
-    """
+    """Read the settings of studies; refuse those that do not differ in the division of their subjects alone."""
     studies = [read_study(out) for out in outs]
     first, seen = studies[0], dict[tuple[int, int], str | Path]()
     for out, study in zip(outs, studies, strict=True):

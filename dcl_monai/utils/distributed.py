@@ -121,7 +121,8 @@ def on_first_rank(function: Callable[P, T]) -> Callable[P, T]:
     """
     Let rank 0 alone call a function, while the others wait, and give what it returns to all.
 
-    If the function raises, rank 0 tells the error and the others just exit.
+    If the function raises, rank 0 tells the error and the others just exit. Ignite's ``one_rank_only`` gives nothing to
+    the others, and would let them go on, or wait for ever, after an error.
     """
 
     @wraps(function)

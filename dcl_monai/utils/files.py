@@ -39,12 +39,9 @@ def replace_atomic(path: str | Path, write: Callable[[Path], object]) -> None:
     """
     Let ``write`` write a file beside ``path`` and put it in place in one step.
 
-    Content and name are on the disk when this returns: a power cut leaves the old file or the new one. Ignite's
-    ``DiskSaver(atomic=True)`` waits for neither, and takes checkpoints alone.
-
-    Raises:
-        WriteError: one line with the cause, when the disk is full or the folder cannot be written to. What was there
-            before stays.
+    Content and name are on the disk when this returns: a power cut leaves the old file or the new one. When the disk is
+    full or the folder cannot be written to, a :class:`WriteError` says so, and what was there before stays. Ignite's
+    ``DiskSaver(atomic=True)`` does not wait for the disk, and takes checkpoints alone.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -79,13 +76,9 @@ def _sync(path: Path) -> None:
 
 def remove_stale(folder: str | Path, name: str = "*") -> None:
     """
-    Remove what :func:`replace_atomic` left of files in a folder when its process was killed.
+    Remove what :func:`replace_atomic` left of files of a name in a folder, not below, when its process was killed.
 
     Call it only while nobody else writes there, see :mod:`dcl_monai.utils.locks`.
-
-    Args:
-        folder: the folder; those in it are not looked at.
-        name: name of the file, default: any.
     """
     for path in Path(folder).glob(f".{name}.*.tmp"):
         if path.suffixes[-2][1:].isdigit():

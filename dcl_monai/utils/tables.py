@@ -16,14 +16,10 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def write_table(path: str | Path, rows: Iterable[Iterable[object]]) -> None:
     """
-    Write a CSV file in one step.
+    Write a CSV file in one step, the head first.
 
     Text that a spreadsheet would take for a formula (a subject called ``=HYPERLINK(...)``) gets a ``'`` in front;
     numbers stay numbers.
-
-    Args:
-        path: the file.
-        rows: its lines, the head first.
     """
 
     def write(temporary: Path) -> None:

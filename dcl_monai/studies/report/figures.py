@@ -185,12 +185,7 @@ def heart_window(mask: np.ndarray) -> tuple[slice, ...]:
 
 
 def item_of(run: RunResults, case: Case) -> Item:
-    """
-    The item of a test volume.
-
-    Raises:
-        DataError: when the datalist of the run does not have it.
-    """
+    """The item of a test volume; refuse one that the datalist of the run does not have."""
     for item in run.datalist["test"]:
         noted = (item.get("dataset"), item["subject"], item.get("phase"), item.get("case"))
         if tuple(str(entry or "") for entry in noted) == case:

@@ -83,12 +83,7 @@ def open_bundle(folder: Path, sha256: str = "") -> Bundle:
 
 
 def read_torchscript(path: Path) -> dict[str, torch.Tensor]:
-    """
-    Weights and bank of a TorchScript file.
-
-    Raises:
-        DataError: when the file cannot be read, or holds values that are not finite.
-    """
+    """Weights and bank of a TorchScript file; refuse one that cannot be read or holds values that are not finite."""
     check_archive(path)
     try:
         state = torch.jit.load(str(path), map_location="cpu").state_dict()

@@ -27,12 +27,7 @@ STRUCTURES: dict[str, Code] = {
 
 
 def read_codes(path: Path) -> dict[str, Code]:
-    """
-    Read further codes.
-
-    Args:
-        path: JSON, ``{"liver": ["10200004", "SCT", "Liver"]}``.
-    """
+    """Read further codes from JSON, ``{"liver": ["10200004", "SCT", "Liver"]}``."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): Code(*(str(word) for word in entry)) for name, entry in content.items()}
