@@ -94,19 +94,10 @@ FIELDS = {  # place and type of what a NIfTI header says
     **{f"dim{i}": (40 + 2 * i, "h") for i in range(8)},
     **{f"pixdim{i}": (76 + 4 * i, "f") for i in range(8)},
     **{f"srow{i}": (280 + 4 * i, "f") for i in range(12)},
-    "sizeof_hdr": (0, "i"),
-    "datatype": (70, "h"),
-    "bitpix": (72, "h"),
-    "vox_offset": (108, "f"),
-    "scl_slope": (112, "f"),
-    "scl_inter": (116, "f"),
-    "units": (123, "B"),
-    "qform": (252, "h"),
-    "sform": (254, "h"),
-    "quatern": (256, "f"),
-    "magic": (344, "i"),
-    "extension": (348, "i"),
 }
+FIELDS |= {"sizeof_hdr": (0, "i"), "magic": (344, "i"), "extension": (348, "i"), "units": (123, "B")}
+FIELDS |= {"datatype": (70, "h"), "bitpix": (72, "h"), "qform": (252, "h"), "sform": (254, "h")}
+FIELDS |= {"vox_offset": (108, "f"), "scl_slope": (112, "f"), "scl_inter": (116, "f"), "quatern": (256, "f")}
 
 
 def spoil_bytes(content: bytearray, draw: random.Random) -> None:

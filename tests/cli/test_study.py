@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
+from helpers import Forked
 
 from dcl_monai.cli import main
 from dcl_monai.datalist import acdc_document, load_datalist, simulate_datalist, write_datalist
@@ -24,15 +23,8 @@ from dcl_monai.utils.locks import take_lock
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-SMALL = {
-    "split": [8, 1, 3],
-    "pixdim": [6.0, 6.0, -1],
-    "spatial_size": [32, 32, -1],
-    "batch_size": 4,
-    "bank_size": 2,
-    "device": "$torch.device('cpu')",
-    "network_def#compnet#features": [4, 4, 8, 8, 8, 4],
-}
+SMALL = {"split": [8, 1, 3], "pixdim": [6.0, 6.0, -1], "spatial_size": [32, 32, -1], "batch_size": 4, "bank_size": 2}
+SMALL |= {"device": "$torch.device('cpu')", "network_def#compnet#features": [4, 4, 8, 8, 8, 4]}
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +39,7 @@ def study(data, tmp_path_factory) -> tuple[Path, str]:
     (folder / "small.json").write_text(json.dumps(SMALL))
     words = ["study", "baselines", "--out", str(folder / "out"), "--dataset_dir", str(data), "--seeds", "0"]
     words += ["--only", "paper_6", "pseudo", "--epochs", "1", "1", "--iterations", "2", "--jobs", "2", "--fold", "1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dcl_monai", *words, "--overlay", str(folder / "small.json")],
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    done = Forked("-m", "dcl_monai", *words, "--overlay", folder / "small.json", OMP_NUM_THREADS="1").wait()
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "out", done.stdout
 

@@ -11,11 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
-import numpy as np
 import pytest
 import torch
-from helpers import assert_same
+from helpers import assert_same, write_squares
 from monai.bundle import ConfigParser
 
 from dcl_monai.utils import DataError
@@ -25,20 +23,11 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 STEPS = 6  # of each rank in an epoch: 8 subjects x 2 phases x 3 slices, shared by 2 ranks, in batches of 4
-SETTINGS = {
-    "split": [8, 1, 2],
-    "pixdim": [1.0, 1.0, -1],
-    "spatial_size": [32, 32, -1],
-    "batch_size": 4,
-    "bank_size": 2,
-    "stage1_epochs": 1,
-    "stage2_epochs": 1,
-    "warmup_steps": 0,
-    "learning_rate": 0.01,
-    "plain_epochs": 0,
-    "network_def#compnet#features": [4, 4, 8, 8, 8, 4],
-    "device": "$torch.device('cpu')",
-    # one volume for two ranks, and three
+SETTINGS = {"split": [8, 1, 2], "pixdim": [1.0, 1.0, -1], "spatial_size": [32, 32, -1], "batch_size": 4}
+SETTINGS |= {"bank_size": 2, "stage1_epochs": 1, "stage2_epochs": 1, "warmup_steps": 0, "learning_rate": 0.01}
+SETTINGS |= {"plain_epochs": 0, "network_def#compnet#features": [4, 4, 8, 8, 8, 4], "device": "$torch.device('cpu')"}
+# one volume for two ranks, and three
+SETTINGS |= {
     "validate#dataset#data": "$shard(@data['validation'][:1])",
     "test#dataset#data": "$shard(@data['test'][:3])",
 }
@@ -46,23 +35,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """A folder like ACDC: nested squares whose place and size differ."""
-    root = tmp_path_factory.mktemp("acdc")
-    rng = np.random.default_rng(0)
-    for patient in range(11):
-        folder = root / f"patient{patient + 1:03d}"
-        folder.mkdir()
-        (folder / "Info.cfg").write_text("ED: 1\nES: 2\nGroup: NOR\n")
-        for frame in (1, 2):
-            label = np.zeros((32, 32, 3), np.uint8)
-            x, y, half = rng.integers(13, 19), rng.integers(13, 19), rng.integers(7, 11)
-            for value, size in ((1, half), (2, half - 3), (3, half - 5)):
-                label[x - size : x + size, y - size : y + size] = value
-            image = (100 * label + rng.normal(0, 10, label.shape) + 200).astype(np.int16)
-            stem = folder / f"{folder.name}_frame{frame:02d}"
-            nib.save(nib.Nifti1Image(image, np.eye(4)), f"{stem}.nii.gz")
-            nib.save(nib.Nifti1Image(label, np.eye(4)), f"{stem}_gt.nii.gz")
-    return root
+    return write_squares(tmp_path_factory.mktemp("acdc"), patients=11, depth=3)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +20,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from helpers import run_bundle
 
 from dcl_monai.networks import CompNet, DCLNet, load_model
 from dcl_monai.synthetic import write_synthetic_acdc, write_synthetic_mmwhs
@@ -30,17 +30,9 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENT = Path(os.environ.get("DCL_LABEL_ENV", ROOT / "serve" / ".venv-label")).absolute()
 PATIENCE = 240
 CLASSES = {"RV": 1, "MYO": 2, "LV": 3}
-SMALL = {
-    "split": [8, 1, 3],
-    "pixdim": [5.0, 5.0, -1],
-    "spatial_size": [40, 40, -1],
-    "bank_size": 6,
-    "stage1_epochs": 6,
-    "stage2_epochs": 0,
-    "learning_rate": 0.004,
-    "device": "$torch.device('cpu')",
-    "network_def#compnet#features": [8, 8, 16, 16, 16, 8],
-}
+SMALL = {"split": [8, 1, 3], "pixdim": [5.0, 5.0, -1], "spatial_size": [40, 40, -1], "bank_size": 6}
+SMALL |= {"stage1_epochs": 6, "stage2_epochs": 0, "learning_rate": 0.004, "device": "$torch.device('cpu')"}
+SMALL |= {"network_def#compnet#features": [8, 8, 16, 16, 16, 8]}
 
 pytestmark = [
     pytest.mark.slow,
@@ -54,14 +46,6 @@ pytestmark = [
 
 def quiet_environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "DCL_LABEL_ENV": str(ENVIRONMENT)}
-
-
-def bundle_run(*words: str, **override: object) -> None:
-    line = [sys.executable, "-W", "ignore", "-m", "monai.bundle", "run", *words]
-    for key, value in override.items():
-        line += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(line, cwd=ROOT, env=quiet_environment(), capture_output=True, text=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def start(
@@ -181,13 +165,8 @@ def acdc(hearts, tmp_path_factory) -> tuple[Path, list[tuple[Path, Path]]]:
     (folder / "configs").symlink_to(ROOT / "bundles" / "acdc" / "configs")
     (folder / "models").mkdir()
     paths = {"dataset_dir": str(hearts), "output_dir": str(folder / "output")}
-    bundle_run(
-        "training",
-        config_file="bundles/acdc/train.json",
-        model_file=str(folder / "models" / "model.pt"),
-        **paths,
-        **SMALL,
-    )
+    paths |= {"model_file": str(folder / "models" / "model.pt"), "config_file": "bundles/acdc/train.json"}
+    run_bundle("run", "training", **paths, **SMALL)
     listed = json.loads((folder / "output" / "datalist.json").read_text(encoding="utf-8"))["test"]
     unseen = [item for item in listed if item["phase"] == "ED"]
     files = [[Path(os.path.normpath(folder / "output" / item[key])) for key in ("image", "label")] for item in unseen]
@@ -220,7 +199,7 @@ def test_same_voxels_as_folder_inference_in_2d(server, acdc, tmp_path):
     bundle, images = acdc
     paths = {"dataset_dir": str(server.studies), "output_dir": str(tmp_path / "folder"), "contact_sheet": "false"}
     model = str(bundle / "models" / "model.pt")
-    bundle_run(config_file="bundles/acdc/configs/inference.json", model_file=model, pattern="*.nii.gz", **paths)
+    run_bundle("run", config_file="bundles/acdc/configs/inference.json", model_file=model, pattern="*.nii.gz", **paths)
     names = [image_id(image) for image, _ in images]
     server.steps(*(["infer", name, str(tmp_path / f"{name}.nii.gz")] for name in names))
     for name in names:
@@ -240,7 +219,9 @@ def test_same_voxels_as_folder_inference_in_3d(tmp_path):
     image = next(iter(sorted(write_synthetic_mmwhs(tmp_path / "hearts", 1, progress=False).rglob("*_image.nii.gz"))))
     (studies / image.name).write_bytes(image.read_bytes())
     paths = {"dataset_dir": str(studies), "output_dir": str(tmp_path / "folder"), "contact_sheet": "false"}
-    bundle_run(config_file="bundles/mmwhs/configs/inference.json", model_file=str(model), pattern="*.nii.gz", **paths)
+    run_bundle(
+        "run", config_file="bundles/mmwhs/configs/inference.json", model_file=str(model), pattern="*.nii.gz", **paths
+    )
     name = image_id(image)
     with Server(bundle, studies, tmp_path / "workspace") as running:
         info, _ = running.steps(["info"], ["infer", name, str(tmp_path / "served.nii.gz")])
@@ -257,7 +238,9 @@ def test_two_channels_in_one_file(tmp_path, small_bundle, write_noise):
     three = write_noise(tmp_path / "three.nii.gz", (*shape, 3), *grid, seed=0)
     paths = {"dataset_dir": str(studies), "output_dir": str(tmp_path / "folder"), "contact_sheet": "false"}
     model, label = str(bundle / "models" / "model.pt"), tmp_path / "label.nii.gz"
-    bundle_run(config_file=str(bundle / "configs/inference.json"), model_file=model, pattern="both.nii.gz", **paths)
+    run_bundle(
+        "run", config_file=str(bundle / "configs/inference.json"), model_file=model, pattern="both.nii.gz", **paths
+    )
     nib.save(nib.Nifti1Image(np.indices(shape)[0] // 20, nib.load(image).affine, dtype=np.uint8), label)
     with Server(bundle, studies, tmp_path / "workspace") as running:
         for status, text in (
@@ -278,18 +261,14 @@ def test_two_channels_in_one_file(tmp_path, small_bundle, write_noise):
 def write_random_mmwhs(path: Path) -> None:
     torch.manual_seed(0)
     classes = ["background", "LV", "MYO", "RV", "LA", "RA", "AO", "PA"]
-    compnet = CompNet(
-        "DynUNet",
-        len(classes),
-        divisor=8,
-        spatial_dims=3,
-        kernel_size=[3, 3, 3, 3],
-        strides=[1, 2, 2, 2],
-        upsample_kernel_size=[2, 2, 2],
-        filters=[4, 4, 8, 8],
-        deep_supervision=True,
-        deep_supr_num=1,
-    )
+    settings = {
+        "kernel_size": [3] * 4,
+        "strides": [1, 2, 2, 2],
+        "upsample_kernel_size": [2] * 3,
+        "filters": [4, 4, 8, 8],
+    }
+    settings |= {"deep_supervision": True, "deep_supr_num": 1}
+    compnet = CompNet("DynUNet", len(classes), divisor=8, spatial_dims=3, **settings)
     network = DCLNet(compnet)
     size = (16, 16, 16)
     network.bank.fill(torch.rand(8, 2, 1, *size), torch.rand(8, 2, *size) > 0.5, torch.ones(8, 2) > 0)
