@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from monai.networks.blocks import Convolution
@@ -38,32 +39,17 @@ class UNetPlus(nn.Module):
         super().__init__()
         features = list(features)[:5]
 
-        def double_conv(inputs: int, outputs: int) -> nn.Sequential:
-            return nn.Sequential(
-                Convolution(spatial_dims, inputs, outputs, act="RELU", norm=norm, adn_ordering="NA"),
-                Convolution(spatial_dims, outputs, outputs, act="RELU", norm=norm, adn_ordering="NA"),
-            )
+        conv = partial(Convolution, spatial_dims, act="RELU", norm=norm, adn_ordering="NA")
+        transposed = partial(conv, strides=2, kernel_size=4, padding=1, output_padding=0, is_transposed=True)
 
-        def upsample(inputs: int) -> nn.Module:
-            return Convolution(
-                spatial_dims,
-                inputs,
-                out_channels,
-                strides=2,
-                kernel_size=4,
-                padding=1,
-                output_padding=0,
-                act="RELU",
-                norm=norm,
-                adn_ordering="NA",
-                is_transposed=True,
-            )
+        def double_conv(inputs: int, outputs: int) -> nn.Sequential:
+            return nn.Sequential(conv(inputs, outputs), conv(outputs, outputs))
 
         self.down = nn.ModuleList(
             double_conv(inputs, outputs) for inputs, outputs in zip([in_channels, *features], features, strict=False)
         )
         self.pool: nn.Module = nn.MaxPool2d(2) if spatial_dims == 2 else nn.MaxPool3d(2)
-        self.up = nn.ModuleList(upsample(inputs) for inputs in reversed(features[1:]))
+        self.up = nn.ModuleList(transposed(inputs, out_channels) for inputs in reversed(features[1:]))
         self.merge = nn.ModuleList(double_conv(skip + out_channels, skip) for skip in reversed(features[:-1]))
         self.final = Convolution(spatial_dims, features[0], out_channels, kernel_size=1, conv_only=True)
 
