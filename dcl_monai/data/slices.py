@@ -37,13 +37,7 @@ class LastVolume:
 
 
 class PieceDataset(Dataset):
-    """
-    Pieces of preprocessed volumes, each an item of its own.
-
-    Args:
-        volumes: the volumes.
-        windows: the pieces of a volume, as indices of its last axes, given its size.
-    """
+    """Pieces of preprocessed volumes as items: ``windows`` gives them as indices of a volume's axes, by its size."""
 
     def __init__(
         self, volumes: Sequence[Volume], windows: Callable[[Sequence[int]], Iterable[tuple[Any, ...]]]

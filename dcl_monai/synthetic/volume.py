@@ -22,6 +22,12 @@ class SyntheticVolume(NamedTuple):
     labels: NDArray[np.uint8]  # (W, H, D)
     spacing: tuple[float, float, float]  # (W, H, D), in mm
 
+    @classmethod
+    def of(cls, image: NDArray, labels: NDArray, spacing: tuple[float, float, float]) -> SyntheticVolume:
+        """Turn image and labels of shape ``(D, W, H)``."""
+        image, labels = (np.ascontiguousarray(array.transpose(1, 2, 0)) for array in (image, labels))
+        return cls(image, labels, spacing)
+
 
 def write_nifti(path: Path, array: NDArray[np.integer], spacing: tuple[float, float, float]) -> None:
     """Write an array of shape ``(W, H, D)`` in one step; its first two axes point to the left and back."""

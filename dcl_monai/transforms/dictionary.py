@@ -31,15 +31,7 @@ __all__ = [
 
 
 class ArrayWrapper(MapTransform):
-    """
-    An array transform for entries of a dictionary.
-
-    Args:
-        keys: keys of what is transformed.
-        transform: the array transform.
-        *further: keys of its further arguments, which it has defaults for where they are missing.
-        allow_missing_keys: don't raise if a key is missing.
-    """
+    """An array transform for entries of a dictionary; its ``further`` arguments are others, if they are there."""
 
     def __init__(
         self, keys: KeysCollection, transform: Callable[..., Any], *further: str, allow_missing_keys: bool

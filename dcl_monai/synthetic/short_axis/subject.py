@@ -92,8 +92,4 @@ class _Examination:
         """Image the heart in one phase."""
         signal, labels = render_heart(self.anatomy, self._region, self._thorax, phase, scars)
         image = acquire(self._for_acquisition, signal, self._scanner)
-        return SyntheticVolume(
-            image=np.ascontiguousarray(image.transpose(1, 2, 0)),
-            labels=np.ascontiguousarray(labels.transpose(1, 2, 0)),
-            spacing=self.anatomy.spacing,
-        )
+        return SyntheticVolume.of(image, labels, self.anatomy.spacing)

@@ -40,11 +40,7 @@ def synthesize_whole_heart(seed: int) -> SyntheticVolume:
     signal = render_thorax(for_thorax, anatomy, body, flow, grain)
     paint_heart(signal, anatomy, heart, flow, grain)
     image = acquire(for_acquisition, signal, _draw_scanner(for_acquisition, anatomy), axes=(0, 1, 2))
-    return SyntheticVolume(
-        image=np.ascontiguousarray(image.transpose(1, 2, 0)),
-        labels=np.ascontiguousarray(label_heart(heart).transpose(1, 2, 0)),
-        spacing=anatomy.spacing,
-    )
+    return SyntheticVolume.of(image, label_heart(heart), anatomy.spacing)
 
 
 def _body_coordinates(anatomy: Anatomy) -> FloatArray:
