@@ -108,11 +108,11 @@ def metadata(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "configs" / "metadata.json").read_text(encoding="utf-8")))
 
 
-def inference(folder: Path, **override: Any) -> ConfigParser:
+def inference(folder: Path) -> ConfigParser:
     """The configuration of inference, wherever the bundle lies."""
     parser = ConfigParser()
     parser.read_config(str(folder / "configs" / "inference.json"))
-    parser.update({"bundle_root": str(folder), **override})
+    parser["bundle_root"] = str(folder)
     return parser
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -20,32 +20,22 @@ __all__ = ["Display"]
 STYLES = {"complete": "green", "failed": "bold red", "running": "bold", "stopped": "yellow"}
 
 
+@dataclass
 class Display:
-    """
-    Show the runs of a study while they go on: a table on a terminal, a line per change anywhere else.
+    """Show the runs of a study while they go on: a table on a terminal, a line per change anywhere else."""
 
-    Args:
-        runs: the runs.
-        jobs: how many go on at a time.
-        console: where to show them.
-        status: what has become of each, by folder; default: those that are not complete wait.
-    """
+    runs: Sequence[Run]
+    jobs: int = 1  # how many go on at a time
+    console: Console = field(default_factory=Console)  # where to show them
+    # what has become of each, by folder; default: those that are not complete wait
+    status: dict[Path, str] = field(default_factory=dict)
+    started: dict[Path, tuple[float, int]] = field(default_factory=dict, init=False)
+    shown: float = field(default=0.0, init=False)
 
-    def __init__(
-        self,
-        runs: Sequence[Run],
-        jobs: int = 1,
-        console: Console | None = None,
-        status: Mapping[Path, str] | None = None,
-    ) -> None:
-        self.runs = list(runs)
-        self.jobs = max(1, jobs)
-        self.console = console or Console()
+    def __post_init__(self) -> None:
         self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
-        waiting = {run.folder: "complete" if run.is_complete() else "waiting" for run in runs}
-        self.status = dict(waiting if status is None else status)
-        self.started: dict[Any, tuple[float, int]] = {}
-        self.shown = 0.0
+        waiting = {run.folder: "complete" if run.is_complete() else "waiting" for run in self.runs}
+        self.status = self.status or waiting
 
     def __enter__(self) -> Display:
         if self.live is not None:

@@ -122,22 +122,11 @@ def cost_table(results: StudyResults) -> DetailTable:
     """What a run costs, on average over the seeds."""
     rows = []
     for name, found in results.recipes.items():
-        memory = max(
-            (attempt.get("max_rss_mb", 0) for run in found.runs for attempt in run.record.get("attempts", [])),
-            default=0,
-        )
-        rows.append(
-            [
-                name,
-                str(len(found.runs)),
-                f"{found.mean_of(lambda run: run.cost('wall_seconds')) / 60:.1f}",
-                f"{found.mean_of(lambda run: run.cost('cpu_seconds')) / 60:.1f}",
-                str(memory),
-                ", ".join(
-                    sorted({str(attempt.get("host")) for run in found.runs for attempt in run.record["attempts"]})
-                ),
-            ]
-        )
+        attempts = [attempt for run in found.runs for attempt in run.record.get("attempts", [])]
+        memory = max((attempt.get("max_rss_mb", 0) for attempt in attempts), default=0)
+        hosts = sorted({str(attempt.get("host")) for attempt in attempts})
+        times = [found.mean_of(lambda run, key=key: run.cost(key)) / 60 for key in ("wall_seconds", "cpu_seconds")]
+        rows.append([name, str(len(found.runs)), *(f"{time:.1f}" for time in times), str(memory), ", ".join(hosts)])
     return DetailTable(["recipe", "runs", "wall time (min)", "CPU time (min)", "peak memory (MB)", "machine"], rows)
 
 
