@@ -27,11 +27,7 @@ from .resources import overlay_folder
 
 __all__ = ["command_of", "evaluate", "export", "predict", "run_command", "train"]
 
-VERBS = {
-    "train": ("run", "training"),
-    "evaluate": ("run", "evaluating"),
-    "predict": ("run", "run"),
-}
+WORKFLOWS = {"train": "training", "evaluate": "evaluating", "predict": "run"}
 FORMATS = {"ts": ("ckpt_export", "network_def"), "onnx": ("onnx_export", "network_def"), "pt2": ("run", "exporting")}
 """What an export runs, by the ending of its file: TorchScript, ONNX, a program of ``torch.export``."""
 CONFIGS = {"train": ("train",), "evaluate": ("train", "evaluate"), "predict": ("inference",), "export": ("inference",)}
@@ -72,7 +68,7 @@ def command_of(
     model = Path(str(given.get("model_file", folder / "models" / "model.pt")))
     if verb != "train" and not model.is_file():
         raise DataError(f"{model}: no such model. Train one first: dcl-monai train {shlex.quote(str(folder))}")
-    command = [sys.executable, "-m", "monai.bundle", *(FORMATS[form] if verb == "export" else VERBS[verb])]
+    command = [sys.executable, "-m", "monai.bundle", *(FORMATS[form] if verb == "export" else ("run", WORKFLOWS[verb]))]
     if verb == "export":
         exported = {"filepath": folder / "models" / f"model.{form}", "bundle_root": folder}
         if form != "pt2":

@@ -88,7 +88,7 @@ def refuse_existing(paths: Iterable[Path | None], force: bool) -> None:
 
 def refuse_output(out: Path, beside: Path | None, source: Path, force: bool) -> None:
     """
-    Refuse an output that is no JSON file, or would replace, or what is written ``beside`` it, something unasked.
+    Refuse an output that is no JSON file, or that would, like the file ``beside`` it, replace something unasked.
 
     The file that describes the data, ``source``, is never replaced.
     """

@@ -14,7 +14,8 @@ __all__ = ["TwoStageLR"]
 
 class TwoStageLR(LambdaLR):
     """
-    In each of the two stages: linear warm-up to the rate of the stage, then cosine to zero (or constant).
+    In each of the two stages: linear warm-up to the rate of the stage, then cosine to zero (or constant). MONAI's
+    ``WarmupCosineSchedule`` has one stage, whose length is fixed.
 
     The paper's course is ``warmup_steps=0, cosine=False`` with 1e-2 in stage 1 and 1e-4 in stage 2.
 

@@ -84,7 +84,7 @@ class DCLTrainer(SupervisedTrainer):
             predicts for the target is taught where nobody drew; if the batch has a ``plain_image``, for that, moved by
             its ``plain_grid`` (see :class:`~dcl_monai.data.ConditionalDataset`): a teacher sees the easier image. Not
             part of the paper.
-        **kwargs: further arguments of :py:class:`monai.engines.SupervisedTrainer`.
+        **kwargs: further arguments of :py:class:`monai.engines.SupervisedTrainer`, such as ``train_handlers``, ``amp``.
     """
 
     def __init__(

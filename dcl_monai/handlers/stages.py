@@ -36,7 +36,8 @@ class BestModel:
     """
     Keep the weights of the best validation so far, and fire :attr:`DCLEvents.NEW_BEST` on the evaluator.
 
-    Rank 0 decides for all ranks, whose devices may round differently.
+    Rank 0 decides for all ranks, whose devices may round differently. MONAI's ``CheckpointSaver`` keeps files, and
+    tells nobody which is the best.
 
     Args:
         network: network whose weights are kept, in memory.

@@ -190,7 +190,8 @@ def voxel_ml(image: nib.Nifti1Image) -> float:
 
 def save_like(source: nib.Nifti1Image, array: np.ndarray, path: Path, description: str) -> None:
     """
-    Write an array with the header of an image: the same affines and their codes, voxel size and units.
+    Write an array with the header of an image: the same affines and their codes, voxel size and units, all of which
+    MONAI's ``SaveImage`` makes anew.
 
     Args:
         source: the image.
