@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 
 from ..results import RecipeResults, StudyResults
 from ..statistics import summarize
@@ -125,7 +126,7 @@ def cost_table(results: StudyResults) -> DetailTable:
         attempts = [attempt for run in found.runs for attempt in run.record.get("attempts", [])]
         memory = max((attempt.get("max_rss_mb", 0) for attempt in attempts), default=0)
         hosts = sorted({str(attempt.get("host")) for attempt in attempts})
-        times = [found.mean_of(lambda run, key=key: run.cost(key)) / 60 for key in ("wall_seconds", "cpu_seconds")]
+        times = [found.mean_of(methodcaller("cost", key)) / 60 for key in ("wall_seconds", "cpu_seconds")]
         rows.append([name, str(len(found.runs)), *(f"{time:.1f}" for time in times), str(memory), ", ".join(hosts)])
     return DetailTable(["recipe", "runs", "wall time (min)", "CPU time (min)", "peak memory (MB)", "machine"], rows)
 
