@@ -19,27 +19,11 @@ from dcl_monai.networks import load_model
 from dcl_monai.utils import DataError
 
 SIZE, SUBJECTS = 32, 10
-SMALL = {
-    "stage1_epochs": 7,
-    "stage2_epochs": 1,
-    "iterations_per_epoch": 12,
-    "val_interval": 4,
-    "bank_size": 2,
-    "batch_size": 4,
-    "learning_rate": 0.005,
-    "spatial_size": [SIZE, SIZE, -1],
-    "pixdim": [2.0, 2.0, -1],
-    "network_def#compnet": {
-        "_target_": "dcl_monai.networks.CompNet",
-        "backbone": "BasicUNet",
-        "num_classes": "@num_classes",
-        "image_channels": "$len(@channels)",
-        "conditional": "@conditional",
-        "condition_scale": 0.1,
-        "spatial_dims": 2,
-        "features": [8, 8, 16, 16, 16, 8],
-    },
-}
+SMALL = {"stage1_epochs": 7, "stage2_epochs": 1, "iterations_per_epoch": 12, "val_interval": 4, "bank_size": 2}
+SMALL |= {"batch_size": 4, "learning_rate": 0.005, "spatial_size": [SIZE, SIZE, -1], "pixdim": [2.0, 2.0, -1]}
+NETWORK = {"_target_": "dcl_monai.networks.CompNet", "backbone": "BasicUNet", "num_classes": "@num_classes"}
+NETWORK |= {"image_channels": "$len(@channels)", "conditional": "@conditional", "condition_scale": 0.1}
+SMALL["network_def#compnet"] = NETWORK | {"spatial_dims": 2, "features": [8, 8, 16, 16, 16, 8]}
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 import torch
 import torch._dynamo
+from helpers import write_squares
 from monai.bundle import run as run_bundle
 from torch.utils._pytree import tree_flatten
 
@@ -32,46 +33,15 @@ import dcl_monai.handlers  # noqa: F401 (imported once for all trainings)
 from dcl_monai.utils.locks import take_lock
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = {
-    "split": [5, 1, 1],
-    "annotated_per_subject": 2,
-    "pixdim": [1.0, 1.0, -1],
-    "spatial_size": [32, 32, -1],
-    "batch_size": 4,
-    "bank_size": 2,
-    "stage1_epochs": 1,
-    "stage2_epochs": 1,
-    "largest_parts": "false",
-    "device": "$torch.device('cpu')",
-    "network_def#compnet#features": [4, 4, 8, 8, 8, 4],
-}
-
-
+SETTINGS = {"split": [5, 1, 1], "annotated_per_subject": 2, "pixdim": [1.0, 1.0, -1], "spatial_size": [32, 32, -1]}
+SETTINGS |= {"batch_size": 4, "bank_size": 2, "stage1_epochs": 1, "stage2_epochs": 1, "largest_parts": "false"}
+SETTINGS |= {"device": "$torch.device('cpu')", "network_def#compnet#features": [4, 4, 8, 8, 8, 4]}
 KILLS = int(os.environ.get("DCL_KILLS", 0))
 """How often a training is killed: DCL_KILLS=100 pytest tests/bundles/test_faults.py -k killed, of a night."""
 COST: list[float] = []
 """Seconds of the processor that a training takes which nothing disturbs."""
 WRITES = 11
 """Files that it puts in place."""
-
-
-def write_data(root: Path) -> Path:
-    """A folder like ACDC: nested squares whose place and size differ."""
-    rng = np.random.default_rng(0)
-    for patient in range(7):
-        folder = root / f"patient{patient + 1:03d}"
-        folder.mkdir(parents=True)
-        (folder / "Info.cfg").write_text("ED: 1\nES: 2\nGroup: NOR\n")
-        for frame in (1, 2):
-            label = np.zeros((32, 32, 2), np.uint8)
-            x, y, half = rng.integers(13, 19), rng.integers(13, 19), rng.integers(7, 11)
-            for value, size in ((1, half), (2, half - 3), (3, half - 5)):
-                label[x - size : x + size, y - size : y + size] = value
-            image = (100 * label + rng.normal(0, 10, label.shape) + 200).astype(np.float32)
-            stem = folder / f"{folder.name}_frame{frame:02d}"
-            nib.save(nib.Nifti1Image(image, np.eye(4)), f"{stem}.nii.gz")
-            nib.save(nib.Nifti1Image(label, np.eye(4)), f"{stem}_gt.nii.gz")
-    return root
 
 
 class Training(multiprocessing.get_context("fork").Process):
@@ -134,7 +104,7 @@ class Training(multiprocessing.get_context("fork").Process):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data") / "acdc")
+    return write_squares(tmp_path_factory.mktemp("data"), patients=7, depth=2)
 
 
 @pytest.fixture(scope="module")
