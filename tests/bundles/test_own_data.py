@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 def train(folder: Path, settings: dict[str, object], datalist: Path, **override: object) -> str:
     """Train by the README's command and return the log."""
     paths = {"datalist": str(datalist), "output_dir": str(folder), "model_file": str(folder / "model.pt")}
-    options = settings | paths | override | {"config_file": "bundles/acdc/train.json"}
+    options = settings | paths | {"iterations_per_epoch": 4, "config_file": "bundles/acdc/train.json"} | override
     done = Forked(*command_line("run", "training", **options)).wait()
     return done.stdout + done.stderr
 
