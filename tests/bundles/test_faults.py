@@ -192,6 +192,7 @@ class TestBreakdown:
         return folder / "list" / "datalist.json"
 
 
+@pytest.mark.slow
 def test_validation_less_often_than_a_stage_is_long(data, tmp_path):
     """The last epoch of either stage is validated all the same, in a resumed run too."""
     training = Training(data, tmp_path / "out", val_interval=5)
@@ -215,6 +216,7 @@ class TestOneFolder:
             os.close(lock)
         assert [path.name for path in (tmp_path / "out").iterdir()] == [".training.lock"]
 
+    @pytest.mark.slow
     def test_label_changed_before_a_resume(self, data, whole, tmp_path):
         changed = Path(shutil.copytree(data, tmp_path / "data"))
         shutil.copytree(whole, tmp_path / "out")
@@ -226,6 +228,7 @@ class TestOneFolder:
         line = Training(changed, tmp_path / "out", resume=True).error()
         assert f"{path}: has changed since the run of {tmp_path / 'out' / 'checkpoint.pt'} was started" in line
 
+    @pytest.mark.slow
     def test_data_that_moved_is_the_same(self, data, whole, tmp_path):
         moved = Path(shutil.copytree(data, tmp_path / "data"))
         shutil.copytree(whole, tmp_path / "out")
@@ -300,6 +303,7 @@ NO_WRITE = (WRITES, "before")
 """It is not reached, so all writes are among the others."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "moment"), [*ALL_WRITES, NO_WRITE] if KILLS else SOME_WRITES)
 def test_killed_inside_a_write_and_resumed(data, whole, tmp_path, number, moment):
     """The end is that of the uninterrupted run: the first writes are datalist, record, model, history, checkpoint."""
@@ -309,6 +313,7 @@ def test_killed_inside_a_write_and_resumed(data, whole, tmp_path, number, moment
     resumed(data, tmp_path / "out", whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", range(KILLS or 2))
 def test_killed_at_any_moment_and_resumed(data, whole, tmp_path, draw):
     """Moments are drawn from the time of the processor: on a busy machine, too, they are spread over the training."""
