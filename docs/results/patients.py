@@ -3,7 +3,7 @@
     python docs/results/patients.py studies/A docs/results/acdc_ladder.csv
 
 Structures and phases of a patient are averaged. Conditional rows have further columns: Dice with shuffled conditions,
-and with conditions of the wrong class.
+and with conditions of the wrong class. Columns that the file has already, of a study on another machine, stay.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     arguments = parser.parse_args()
     patients: dict[str, dict[str, str]] = defaultdict(dict)
+    if arguments.file.is_file():
+        with arguments.file.open(newline="", encoding="utf-8") as file:
+            patients |= {row["patient"]: row for row in csv.DictReader(file)}
     for run in sorted(arguments.study.glob("runs/*/seed*")):
         if not (run / "overlays.png").is_file():
             continue  # the last thing that a training writes
@@ -35,7 +38,8 @@ def main() -> None:
                 for patient, dice in read(run / table).items():
                     column = f"{run.parent.name}{name} seed {run.name.removeprefix('seed')}"
                     patients[patient] |= {"patient": patient, "fold": fold, column: f"{dice:.6f}"}
-    columns = list(dict.fromkeys(column for row in patients.values() for column in row))
+    first, second, *others = dict.fromkeys(column for row in patients.values() for column in row)
+    columns = [first, second, *sorted(others)]
     with arguments.file.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
