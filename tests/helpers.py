@@ -99,6 +99,7 @@ class Forked(FORKS.Process):
         assert self.exitcode is not None, "it hangs"
         printed = self.printed("stdout"), self.printed("stderr")
         shutil.rmtree(self.folder)
+        atexit.unregister(self.kill)
         return subprocess.CompletedProcess(self.words, self.exitcode, *printed)
 
     def until(self, condition: Callable[[], Any]) -> Any:

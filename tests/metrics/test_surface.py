@@ -67,7 +67,8 @@ def test_same_as_monai(far):
 def test_nothing_fills_the_log(recwarn):
     """MONAI's own surfaces warn for every structure of every volume."""
     compute_surface_distances(volumes(boxes(1))[0], volumes(boxes())[1], (1, 1, 1))
-    assert not recwarn.list
+    # what Python says of the garbage of other tests may come at any time
+    assert [str(warning.message) for warning in recwarn if warning.category is not ResourceWarning] == []
 
 
 def test_missed_and_absent_are_different():
