@@ -58,7 +58,7 @@ summary { cursor: pointer; color: #1b5e92; }
 {% set apart = summary.never_together() %}
 {% if apart %}
 <p>No training image annotates these classes together:</p>
-<ul>{% for name, others in apart %}<li><b>{{ name }}</b> never with {{ others|join(", ") }}</li>{% endfor %}</ul>
+<ul>{% for name, others in apart %}<li><b>{{ name }}</b> never with {{ others|join(" or ") }}</li>{% endfor %}</ul>
 {% elif not summary.errors %}
 <p>Every two classes are annotated together in some training image.</p>
 {% endif %}

@@ -101,8 +101,8 @@ def _nothing_known(records: Sequence[CaseRecord]) -> Iterator[Problem]:
         yield Problem(
             "warning",
             "Nothing is known",
-            f"{', '.join(blank[0].files.labels[:2])}: say(s) nothing of any voxel, like {len(blank)} label(s) in all. "
-            "Are they empty, or `values`, `annotated`, `annotated_slices` or `uncertain_border` wrong?",
+            f"{', '.join(blank[0].files.labels[:2])}: nothing is known of any voxel ({len(blank)} such label(s)). "
+            "Check that they are not empty, and `values`, `annotated`, `annotated_slices` and `uncertain_border`.",
         )
 
 
@@ -148,7 +148,7 @@ def _subjects_in_two_splits(records: Sequence[CaseRecord]) -> Iterator[Problem]:
             yield Problem(
                 "error",
                 "Subject in two splits",
-                f"{record.files.image} ({record.split}): its subject {record.subject!r} stands in {other.split} too "
+                f"{record.files.image} ({record.split}): its subject {record.subject!r} is also in {other.split} "
                 f"({other.files.image}). Put all images of a subject into one split.",
             )
 
@@ -184,14 +184,14 @@ def _classes_never_shown(datalist: Datalist) -> Iterator[Problem]:
                 "error",
                 "Class annotated nowhere",
                 f"class {classes[j]!r} is annotated in no training image, and no label distinguishes it from "
-                f"{classes[mixed[j]]!r}: add images that show it, or take it out of the class list.",
+                f"{classes[mixed[j]]!r}: add images that show it, or remove it from `classes`.",
             )
         elif j not in mixed.values():
             yield Problem(
                 "warning",
                 "Class never drawn on its own",
-                f"class {classes[j]!r} is drawn on its own in no training image: it is learned by exclusion, without "
-                "conditions. Add images in which it is annotated on its own, if you can.",
+                f"no training image has class {classes[j]!r} annotated on its own: it is learned by exclusion, without "
+                "conditions. If you can, annotate it in some images.",
             )
 
 
@@ -213,9 +213,8 @@ def _validation_shows_nothing(datalist: Datalist, records: Sequence[CaseRecord])
         yield Problem(
             "error",
             "Validation shows nothing",
-            f"no structure is drawn in any of the {len(items)} validation label(s) (the first is of "
-            f"{items[0]['image']}): there is nothing to choose a model by. Are the label files empty? Add labelled "
-            "images.",
+            f"no structure is drawn in any of the {len(items)} validation label(s), so no model can be chosen (the "
+            f"first is of {items[0]['image']}). Check that the label files are not empty, or add labelled images.",
         )
         return
     if State.PRESENT not in told and State.STROKES in told:
@@ -260,7 +259,7 @@ def _too_few_conditions(datalist: Datalist, records: Sequence[CaseRecord]) -> It
         names = ", ".join(datalist["classes"][j] for j in few if few[j] == number)
         remedy = (
             "the default method needs two, so that every image can be shown another one with this class, and will "
-            "refuse it: add images that show it, or train without conditions (configs/baselines/compatible_ce.json)."
+            "refuse it: add images that show it, or train without conditions (configs/self_training.json)."
             if number < 2
             else f"{FEW_SUBJECTS} or more are better. Add images that show it, if you can."
         )
@@ -299,7 +298,7 @@ def _different_spacings(records: Sequence[CaseRecord]) -> Iterator[Problem]:
             yield Problem(
                 "warning",
                 "Very different voxel sizes",
-                f"data sets {one!r} and {other!r}: their voxels measure {_size(first)} and {_size(second)}. Check the "
+                f"data sets {one!r} and {other!r}: their voxels are {_size(first)} and {_size(second)}. Check the "
                 "headers; if they are right, bring all images to one voxel size when loading them.",
             )
 

@@ -62,10 +62,10 @@ def print_report(summary: Summary, console: Console | None = None) -> None:
     _print_table(console, "images and subjects", ["data set", *SPLITS], summary.numbers())
     _print_table(console, "geometry", ["data set", "voxel size (mm)", "image size", "orientation"], summary.sizes())
     _print_table(
-        console, "images by what is known", ["class", "training subjects", "known voxels", *states], summary.totals()
+        console, "what is known of classes", ["class", "training subjects", "known voxels", *states], summary.totals()
     )
     for name, others in summary.never_together():
-        console.print(Text(f"{name} is never annotated together with {', '.join(others)}"), soft_wrap=True)
+        console.print(Text(f"{name} is never annotated together with {' or '.join(others)}"), soft_wrap=True)
 
 
 def _print_table(console: Console, title: str, head: list[str], rows: list[list[str]]) -> None:

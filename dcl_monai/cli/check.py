@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.repair is not None:
         changes, left = repair_headers(datalist, arguments.repair)
         for label in left:
-            print(f"{label}: has other axes than its image; not changed, as either header may be right")
+            print(f"{label}: its axes differ from those of its image; not changed, because either header may be right")
         for label, _, change in changes:
             print(f"{label}: {change}")
         print(f"{len(changes)} label(s) repaired" + (f", listed in {arguments.repair / 'changes.csv'}" * bool(changes)))

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 def check_place(out: Path, source: Path, force: bool) -> None:
     """Refuse to write a file of another kind, over the data set's own list, or over any file unless ``force``."""
     if out.suffix.lower() not in (".yaml", ".yml", ".json"):
-        raise DataError(f"{out}: the suffix {out.suffix!r} is unknown. Name a file that ends on .yaml, .yml or .json.")
+        raise DataError(f"{out}: the suffix {out.suffix!r} is unknown. Name a file that ends in .yaml, .yml or .json.")
     if out.resolve() == (source / "dataset.json").resolve():
         raise DataError(f"{out}: is the data set's own dataset.json. Choose another name for the datalist.")
     refuse_existing((out,), force)

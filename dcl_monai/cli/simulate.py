@@ -29,11 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--classes-per-subject",
         type=int,
         metavar="K",
-        help="classes, background included, that each training subject shows (default: 1, or the task's; with "
-        "--scribbles: all)",
+        help="number of classes, background included, that are annotated in each training subject (default: 1, or the "
+        "task's; with --scribbles: all)",
     )
     parser.add_argument(
-        "--scribbles", action="store_true", help="show strokes instead of masks; written beside OUT.json as NIfTI files"
+        "--scribbles",
+        action="store_true",
+        help="draw strokes instead of hiding classes; beside OUT.json as NIfTI files",
     )
     division = parser.add_mutually_exclusive_group()
     division.add_argument(
@@ -89,7 +91,7 @@ def describe(datalist: Datalist, coverage: Mapping[str, float]) -> str:
     classes = datalist["classes"]
     shown = [(item, shown_classes(item, len(classes))) for item in datalist["training"]]
     counts = [count_subjects([item for item, js in shown if j in js]) for j in range(len(classes))]
-    lines.append("shown by    " + ", ".join(map("{}: {}".format, classes, counts)) + " training subjects")
+    lines.append("annotated   " + ", ".join(map("{}: {}".format, classes, counts)) + " training subjects")
     if coverage:
         shares = (f"{name}: {share:.1%}" for name, share in coverage.items() if not math.isnan(share))
         lines.append("strokes     cover " + ", ".join(shares) + " of the class on average")

@@ -70,8 +70,8 @@ class MemoryCacheDataset(CacheDataset):
             free -= sum(value.nbytes for value in item.values() if isinstance(value, torch.Tensor))
             if free < 0:
                 logger.warning(
-                    f"{self.memory:g} GB hold {len(kept)} of {len(self.data)} volumes; the others are read again "
-                    "whenever they are needed, which is slow: set a larger --cache_memory, or a --cache_dir."
+                    f"{len(kept)} of {len(self.data)} volumes fit into {self.memory:g} GB. The others are read every "
+                    "time, which is slow: set a larger --cache_memory, or a --cache_dir."
                 )
                 break
             kept.append(item)

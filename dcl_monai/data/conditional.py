@@ -120,21 +120,21 @@ class ConditionalDataset(Dataset):
             shown = {self.subjects[index] for index in entries}
             if not shown and not any(j in pair for pair in indistinct):
                 logger.warning(
-                    f"class {classes[j]!r} is drawn on its own in no training image: it has no conditions, and is "
-                    "learned by exclusion."
+                    f"no training image has class {classes[j]!r} annotated on its own: it is learned by exclusion, "
+                    "without conditions. If you can, annotate it in some images."
                 )
             elif len(shown) < 2:
                 raise DataError(
                     f"class {classes[j]!r} is annotated in {len(shown)} training subject(s), but conditions need two, "
                     "so that every image finds one of another subject: annotate it in one more, or train without "
-                    "conditions (configs/baselines/compatible_ce.json). If more subjects show it, its voxels are lost "
-                    "by a coarse `pixdim` or outside `spatial_size`."
+                    "conditions (configs/self_training.json). If more subjects show it, a coarse `pixdim` or a small "
+                    "`spatial_size` removes its voxels."
                 )
             elif len(seen[j]) == 1:
                 raise DataError(
                     f"class {classes[j]!r} is drawn in one training subject only ({next(iter(seen[j]))}) and empty in "
-                    f"the other {len(shown) - 1}: its conditions would show nothing. Add subjects that have it, take "
-                    "it out of the class list, or train without conditions (configs/baselines/compatible_ce.json)."
+                    f"the other {len(shown) - 1}: its conditions would show nothing. Add subjects that have it, "
+                    "remove it from `classes`, or train without conditions (configs/self_training.json)."
                 )
 
     def set_epoch(self, epoch: int) -> None:

@@ -136,8 +136,8 @@ class LabelMeaning:
         lost = sorted(set(range(len(self.classes))) - named - left)
         if lost:
             raise DataError(
-                f"{self.where}, {place}: no label value is left for {self.names(lost)}, since {self.classes[0]} is "
-                "distinguished from it. If it may lie where nobody drew, name only what was drawn, without "
+                f"{self.where}, {place}: no label value can mean {self.names(lost)}, because {self.classes[0]} has a "
+                "value of its own. If it may be where nobody drew, list in `annotated` only what was drawn, without "
                 f"{self.classes[0]}; otherwise add its value to `values`, even if no image shows it."
             )
 

@@ -227,7 +227,7 @@ def _from_disk(content: Mapping[str, Any], name: Path, folder: Path) -> Datalist
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"{name}: was changed by hand and no longer fits together. Make it again, or write a file in the form of "
+            f"{name}: was changed by hand and is inconsistent. Make it again, or write a file in the form of "
             "docs/start/own_data.md."
         ) from error
     if digest != content.get("hash"):

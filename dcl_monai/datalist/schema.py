@@ -77,7 +77,7 @@ def _division(value: Any) -> Any:
 def _slices(value: Any) -> Any:
     numbers = isinstance(value, (list, tuple)) and all(type(number) is int and number > 0 for number in value)
     if value != "drawn" and not (numbers and value):
-        raise ValueError(f"must be `drawn`, or slice numbers from 1 on like [3, 7], got {short(value)}")
+        raise ValueError(f"must be `drawn`, or slice numbers from 1, like [3, 7], got {short(value)}")
     return value if value == "drawn" else sorted({*value})
 
 

@@ -215,7 +215,7 @@ def require_full_labels(items: Sequence[Item], classes: Sequence[str]) -> None:
         lacking = undecided(item, classes)
         if lacking or "drawn" in item:
             raise DataError(
-                f"{item['image']}: partial annotation can be simulated of full labels only, but this image lacks "
+                f"{item['image']}: only full labels can be made partial, but this image lacks "
                 f"{lacking or 'classes that were hidden before'}. Take the image out, or train from the list as it is."
             )
 
@@ -242,6 +242,6 @@ def require_every_class(items: Sequence[Item], classes: Sequence[str], per_subje
     missing = [name for j, name in enumerate(classes) if j not in shown]
     if missing:
         raise DataError(
-            f"{len({item['subject'] for item in items})} training subject(s) with {per_subject} of {len(classes)} "
-            f"classes each never show {', '.join(missing)}. Add subjects, or show more classes per subject."
+            f"none of the {len({item['subject'] for item in items})} training subject(s), with {per_subject} of "
+            f"{len(classes)} classes each, shows {', '.join(missing)}. Add subjects, or show more classes per subject."
         )

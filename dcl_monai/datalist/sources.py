@@ -56,7 +56,7 @@ def list_items(name: str, entry: DatasetEntry, folder: Path, where: str) -> tupl
     if not items:
         there = ", ".join(sorted(os.listdir(root))[:3]) or "nothing"
         raise DataError(
-            f"{where}: no image in {root} fits {entry.images!r}; there is {there}. Fix the folder or the pattern."
+            f"{where}: no image in {root} fits {entry.images!r}; the folder holds {there}. Correct one of them."
         )
     # Names are relative to the data, wherever it lies: to its folder, unless some images are elsewhere.
     if not all(Path(item["image"]).is_relative_to(root) for item in items):
@@ -213,7 +213,7 @@ def _by_list(entry: DatasetEntry, root: str, where: str) -> Iterator[ListedItem]
         lists["test"] = []
     elif isinstance(entry.split, list):
         raise DataError(
-            f"{where}, `split`: {entry.split} cannot be, since there are lists of training, validation and test "
+            f"{where}, `split`: {entry.split} cannot be used, because there are lists of training, validation and test "
             "images. Leave `split` out, or merge the lists into `training`."
         )
     for split, listed in lists.items():
@@ -245,7 +245,7 @@ def filled_pattern(text: str, images: Pattern, where: str) -> Pattern:
     unknown += re.findall(r"[*?]", pattern.text)
     if unknown:
         raise DataError(
-            f"{where}: what {unknown[0]} stands for is not known from `images`. Name the parts that both have in "
+            f"{where}: `images` does not say what {unknown[0]} stands for. Name the parts that both have in "
             "common by fields like {subject}, in both."
         )
     return pattern

@@ -36,7 +36,7 @@ def split_subjects(
         DataError: when a split would be empty, or every subject was tested in folds before.
     """
     if len(parts) != len(SPLITS) or min(parts) < 0 or not 0 < sum(parts) < np.inf:
-        raise DataError(f"a split of {list(parts)} is impossible: give three numbers, not all 0, like 60 20 20.")
+        raise DataError(f"the split {list(parts)} is invalid: give three numbers, not all 0, like 60 20 20.")
     shown, place = ", ".join(f"{part:g}" for part in parts), f"{where}: " if where else ""
     subjects = sorted({item["subject"] for item in items})
     order = np.random.default_rng(seed).permutation(len(subjects))
@@ -53,8 +53,8 @@ def split_subjects(
     held_out = int(sizes[2] or sizes[1])
     if fold and fold * held_out >= len(subjects):
         raise DataError(
-            f"{place}fold {fold}: a fold holds out {held_out} of {len(subjects)} subjects, so the last fold is "
-            f"{-(-len(subjects) // held_out) - 1}. Choose a fold up to that, or another seed."
+            f"{place}fold {fold}: a fold holds out {held_out} of {len(subjects)} subjects. Choose a fold from 0 to "
+            f"{-(-len(subjects) // held_out) - 1}, or another seed."
         )
     order = np.roll(order, fold * held_out)
     chosen = np.split(order, np.cumsum(sizes)[:-1])

@@ -27,7 +27,7 @@ def read_file(path: str | Path) -> dict[str, Any]:
         if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device would never end
             raise ValueError("no regular file")
         if path.is_file() and path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"{path.stat().st_size} bytes are more than a list has")
+            raise ValueError(f"it has {path.stat().st_size} bytes, more than a datalist can have")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not text in UTF-8. Give a YAML or JSON file.") from error

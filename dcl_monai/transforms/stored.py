@@ -154,7 +154,7 @@ def _scribbles(
     if any(segment.kind == "scribble" for segment in segments) and whole:
         raise DataError(f"{path}: has strokes, and {whole[0]!r} as a whole. Store one kind alone.")
     if said is not None:
-        raise DataError(f"{path}: is scribbled, so `annotated` has no meaning. Leave it out, and store it again.")
+        raise DataError(f"{path}: holds scribbles, so `annotated` cannot be given. Leave it out, and store it again.")
     strokes = {value: meant for value, meant in values.items() if value}
     unions = sorted({meant for meant in strokes.values() if not isinstance(meant, int)})
     return {"values": strokes, "annotated": [*range(1, len(classes)), *unions], "unlabelled": [0]}
@@ -254,8 +254,8 @@ def _listed_values(segments: Sequence[_Segment], found: set[int], path: Path) ->
     if len(drawn) == 2 and drawn[0] != drawn[1]:
         shown = [(segment.name, segment.idx) for segment in segments]
         raise DataError(
-            f"{path}: its values {sorted(found - {0})} may be the `idx` or the places of label_info {shown}, which "
-            "differ. Delete the background and scribbles segments, and store the label again."
+            f"{path}: it is unclear whether its values {sorted(found - {0})} are the `idx` or the positions of "
+            f"label_info {shown}. Delete the background and scribbles segments, and store the label again."
         )
     return fitting[0] if fitting else by_idx
 

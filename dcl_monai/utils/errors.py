@@ -87,7 +87,7 @@ def report_user_errors() -> None:
 
     def hook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
-            print("stopped. A training goes on from its last complete epoch with --resume true.", file=sys.stderr)
+            print("stopped. --resume true continues a training from its last complete epoch.", file=sys.stderr)
             return
         line = find_user_error(error) or find_refusal(error)
         if line is None:

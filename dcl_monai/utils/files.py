@@ -130,7 +130,7 @@ def load_checked(path: str | Path, what: str, advice: str) -> Any:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such file. To go on, {advice}.")
+        raise DataError(f"{path}: no such file. To continue, {advice}.")
     try:
         size = path.stat().st_size
         with zipfile.ZipFile(path) as archive:  # torch itself does not look at the checksums
@@ -148,7 +148,7 @@ def load_checked(path: str | Path, what: str, advice: str) -> Any:
         ) from error
     for name, value in _tensors(content):
         if value.numel() * value.element_size() > size:  # strides of zero: a few bytes that claim to be gigabytes
-            raise DataError(f"{path}: {name} claims to be larger than the file. It was tampered with: {advice}.")
+            raise DataError(f"{path}: {name} claims to be larger than the file, which is damaged or changed: {advice}.")
         if value.is_floating_point() and not value.isfinite().all():
             raise DataError(f"{path}: {name} holds values that are not finite: {advice}.")
     return content

@@ -117,13 +117,13 @@ def check_size(name: object, shape: Sequence[int], spacing: Sequence[float], pix
     grid = [length / p if p > 0 else n for n, length, p in zip(shape, extent, wanted, strict=False)]
     if max(math.prod(shape), math.prod(grid) * math.prod(shape[3:])) > MAX_VOXELS:
         raise DataError(
-            f"{name}: {' x '.join(map(str, shape))} voxels, {extents} mm, are more than the {MAX_VOXELS} that are "
-            "taken, here or on the network's grid. Correct the header, or split the file."
+            f"{name}: {' x '.join(map(str, shape))} voxels ({extents} mm) exceed the limit of {MAX_VOXELS}, in "
+            "the file or on the network's grid. Correct the header, or split the file."
         )
     if max(extent) > MAX_EXTENT:
-        raise DataError(f"{name}: is {extents} mm large, more than any body. Correct the voxel size in the header.")
+        raise DataError(f"{name}: measures {extents} mm, more than any body. Correct the voxel size in the header.")
     if min(grid) < 1:
-        raise DataError(f"{name}: is only {extents} mm large. Correct the voxel size in the header.")
+        raise DataError(f"{name}: measures only {extents} mm. Correct the voxel size in the header.")
 
 
 def check_affine(name: object, affine: np.ndarray, dims: int) -> None:
@@ -133,7 +133,7 @@ def check_affine(name: object, affine: np.ndarray, dims: int) -> None:
     unit = axes / lengths if np.isfinite(affine).all() and lengths.all() else np.zeros_like(axes)
     if np.linalg.det(unit.T @ unit) < FLAT**2:
         rows = ", ".join(" ".join(f"{value:.4g}" for value in row) for row in affine[:3])
-        raise DataError(f"{name}: its header has the affine {rows}, which is not a position. Correct the header.")
+        raise DataError(f"{name}: its header has an invalid affine, {rows}. Correct the header.")
 
 
 def check_values(name: object, values: np.ndarray) -> None:
@@ -147,7 +147,7 @@ def check_values(name: object, values: np.ndarray) -> None:
     low, high = np.percentile(values, (0.1, 99.9))
     if high - low <= NEARLY * max(abs(low), abs(high)):
         raise DataError(
-            f"{name}: is empty: all but a few voxels have the value {low:.4g}. Replace the file or take it away."
+            f"{name}: is nearly constant: all but a few voxels have the value {low:.4g}. Replace or remove the file."
         )
 
 

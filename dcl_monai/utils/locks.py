@@ -55,7 +55,7 @@ def lock_outputs(output_dir: str | Path, model_file: str | Path) -> None:
         except OSError as error:
             raise DataError(f"{where}: cannot be written ({first_line(error)}). {remedy(error)}") from error
         if lock is None:
-            raise DataError(f"{where}: another training writes it. Wait for its end, or set another {option}.")
+            raise DataError(f"{where}: another training is writing to it. Wait until it ends, or set another {option}.")
         held[path] = lock
         os.register_at_fork(after_in_child=lambda lock=lock: os.close(lock))  # type: ignore[misc]  # workers may outlive us
         remove_stale(folder, files)

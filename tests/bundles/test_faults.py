@@ -211,7 +211,7 @@ class TestOneFolder:
     def test_two_trainings(self, data, tmp_path):
         lock = take_lock(tmp_path / "out", ".training.lock")
         try:
-            assert f"{tmp_path / 'out'}: another training writes it" in Training(data, tmp_path / "out").error()
+            assert f"{tmp_path / 'out'}: another training is writing to it" in Training(data, tmp_path / "out").error()
         finally:
             os.close(lock)
         assert [path.name for path in (tmp_path / "out").iterdir()] == [".training.lock"]
@@ -246,7 +246,7 @@ def test_interrupted(data, tmp_path):
         training.join(10)
         if not training.is_alive():
             break
-    assert training.error() == "stopped. A training goes on from its last complete epoch with --resume true."
+    assert training.error() == "stopped. --resume true continues a training from its last complete epoch."
 
 
 def test_full_disk(data, tmp_path):

@@ -42,7 +42,7 @@ def test_repair(document, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"{tmp_path / 's1_gt.nii.gz'}: moved by (-200, 3, 0) mm, onto the image" in printed
     assert f"{tmp_path / 's2_gt.nii.gz'}: the label's header says nothing" in printed
-    assert f"{tmp_path / 's3_gt.nii.gz'}: has other axes" in printed
+    assert f"{tmp_path / 's3_gt.nii.gz'}: its axes differ" in printed
     assert {path: path.read_bytes() for path in tmp_path.glob("*.nii.gz")} == before
     with (tmp_path / "out/changes.csv").open() as file:
         rows = list(csv.DictReader(file))

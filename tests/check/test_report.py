@@ -165,4 +165,4 @@ class TestTerminal:
 
     def test_never_together(self, datalist):
         datalist["training"] = [item | {"annotated": [1 + k % 2]} for k, item in enumerate(datalist["training"])]
-        assert "RV is never annotated together with background, LV" in self.show(datalist)
+        assert "RV is never annotated together with background or LV" in self.show(datalist)

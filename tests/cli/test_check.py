@@ -45,7 +45,7 @@ def test_warnings_do_not_fail(document, capsys):
 def test_an_empty_image_is_an_error(document, write_nifti, capsys):
     write_nifti("data/s0.nii.gz", np.ones((8, 7, 3), np.float32))
     assert main(["check", str(document)]) == 1
-    assert "s0.nii.gz: is empty: all but a few voxels have the value 1" in capsys.readouterr().out
+    assert "s0.nii.gz: is nearly constant: all but a few voxels have the value 1" in capsys.readouterr().out
 
 
 def test_errors_fail_and_all_are_shown(document, tmp_path, write_nifti, capsys):

@@ -183,8 +183,8 @@ class TestMistakes:
             (("--classes-per-subject", "0"), "0 annotated classes per subject do not fit 4 classes"),
             (("--classes-per-subject", "5"), "5 annotated classes per subject do not fit 4 classes"),
             (("--seed", "-1"), "seed -1"),
-            (("--split", "0", "0", "0"), "impossible"),
-            (("--split", "3", "14", "3"), "never show"),
+            (("--split", "0", "0", "0"), "invalid"),
+            (("--split", "3", "14", "3"), "none of the 3 training subject(s)"),
         ],
     )
     def test_options(self, full, simulate, options, message):
@@ -229,7 +229,7 @@ class TestMistakes:
         simulate(full, full.with_name("partial.json"))
         code, _, error = simulate(full.with_name("partial.json"), full.with_name("again.json"))
         assert (code, error.count("\n")) == (1, 1)
-        assert "of full labels only" in error
+        assert "only full labels can be made partial" in error
 
     @pytest.mark.parametrize("options", [(), ("--scribbles",)])
     def test_not_labelled_in_full(self, full, simulate, options):

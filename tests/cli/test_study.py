@@ -141,9 +141,9 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
         (["--set", "dual_weight=0.3"], "--set dual_weight: the row no_dual sets dual_weight itself"),
         (["--set", "loss#combination=ce"], "sets loss itself"),
         (["--set", "seed=3"], "--set seed: every run has this of its own"),
-        (["--split", "-1", "2", "3"], "a split of [-1.0, 2.0, 3.0] is impossible"),
+        (["--split", "-1", "2", "3"], "the split [-1.0, 2.0, 3.0] is invalid"),
         (["--split", "100", "0", "0"], "no subject is left for validation"),
-        (["--fold", "9"], "fold 9: a fold holds out 2 of 12 subjects, so the last fold is 5."),
+        (["--fold", "9"], "fold 9: a fold holds out 2 of 12 subjects. Choose a fold from 0 to 5"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, data, capsys, words, message):

@@ -214,7 +214,7 @@ class TestSimulateDatalist:
             assert simulate_datalist(full)["validation"] == full["validation"]
 
     def test_too_few_subjects_to_show_every_class(self):
-        with pytest.raises(DataError, match=r"^3 training subject\(s\) with 1 of 4 classes each never show \w+\. Add"):
+        with pytest.raises(DataError, match=r"^none of the 3 training .*, with 1 of 4 classes each, shows \w+\. Add"):
             simulate_datalist(make_datalist(3))
         assert simulate_datalist(make_datalist(3), per_subject=2)["training"]
 
@@ -224,7 +224,7 @@ class TestSimulateDatalist:
             ({"annotation": "half"}, r"'half' is unknown; choose 'partial', 'full', 'single', 'few' or 'given'"),
             ({"seed": -1}, r"^seed -1: "),
             ({"per_subject": 5}, r"^5 annotated classes"),
-            ({"split": (1, 1)}, r"impossible"),
+            ({"split": (1, 1)}, r"is invalid"),
         ],
     )
     def test_impossible_setting(self, setting, message):

@@ -90,7 +90,7 @@ class TestPatterns:
         touch(tmp_path, "p1.nrrd")
         message = fails(tmp_path, images="{subject}.nii")
         assert "'{subject}.nii'" in message
-        assert "there is p1.nrrd" in message
+        assert "the folder holds p1.nrrd" in message
 
     def test_image_as_its_own_label(self, tmp_path):
         touch(tmp_path, "a.nii")
@@ -325,7 +325,7 @@ class TestForms:
         ("entry", "message"),
         [
             ({"masks": {"RV": "{subject}/vr.nii"}}, "no file fits '{subject}/vr.nii', the pattern of 'RV'. Correct it"),
-            ({"masks": {"RV": "{subject}/r*.nii"}}, "`masks`, 'RV': what * stands for is not known"),
+            ({"masks": {"RV": "{subject}/r*.nii"}}, "`masks`, 'RV': `images` does not say what * stands for"),
             (
                 {"masks": {"rv": "{subject}/rv.nii", "left": "{subject}/lv.nii"}},
                 "'rv' is unknown, known are background, RV, LV (do you mean 'RV'?); 'left' is unknown",
@@ -339,7 +339,7 @@ class TestForms:
             (RV | {"overlap": "last"}, "must be error, first or either, got 'last'"),
             ({"overlap": "first"}, "`overlap` needs `masks`, but there are none"),
             ({"annotated_slices": "drawn"}, "`annotated_slices` needs labels, but `labels` or `masks` is missing"),
-            (RV | {"annotated_slices": [0]}, "slice numbers from 1 on like [3, 7]"),
+            (RV | {"annotated_slices": [0]}, "slice numbers from 1, like [3, 7]"),
             (RV | {"annotated_slices": {"p3": [1]}}, "no image is left for the entry 'p3'"),
             (RV | {"uncertain_border": -1}, "must be a distance in mm, 0 to 100, got -1"),
             (RV | {"names": {"x": "Lv"}}, "do you mean 'LV'?"),

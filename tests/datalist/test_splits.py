@@ -100,7 +100,7 @@ def test_too_few_subjects(count, missing):
 
 @pytest.mark.parametrize("parts", [(60, 40), (0, 0, 0), (60, -20, 20), (60, float("inf"), 20), (float("nan"), 1, 1)])
 def test_impossible_split(parts):
-    with pytest.raises(DataError, match=r"impossible: give three numbers"):
+    with pytest.raises(DataError, match=r"invalid: give three numbers"):
         split_subjects(make_items(20), parts)
 
 

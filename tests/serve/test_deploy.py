@@ -43,7 +43,7 @@ NIFTI = {  # what is wrong with a file -> what is said
     "notes.nii.gz": "bytes between header and voxels",
     "torn.nii.gz": "cannot be read as NIfTI|shorter",
     "nan.nii.gz": "not finite",
-    "blank.nii.gz": "is empty",
+    "blank.nii.gz": "is nearly constant",
     "metres.nii.gz": "If these are metres",
     "link.nii.gz": "leads out of",
     "pipe.nii.gz": "no regular file",

@@ -45,7 +45,7 @@ def nan_pixdim() -> bytes:
 BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "nan": (lambda: image(with_value(np.nan)), r"holds 1 value\(s\) that are not finite"),
     "inf": (lambda: image(with_value(np.inf)), "not finite"),
-    "blank": (lambda: image(np.zeros_like(NOISE)), "is empty"),
+    "blank": (lambda: image(np.zeros_like(NOISE)), "is nearly constant"),
     "metres": (lambda: image(spacing=(0.0015, 0.0015, 0.008)), "If these are metres, multiply them by 1000"),
     "micrometres": (lambda: image(spacing=(1500, 1500, 8000)), "If these are micrometres, divide them by 1000"),
     "pixdim": (nan_pixdim, "voxel size of nan x 2 x 8 mm"),

@@ -98,7 +98,7 @@ def test_meaning(store, values, note, meaning, annotated):
         ([0, 1], info(("rv", 1), ("rv (absent)", 2)), "twice"),
         ([0, 1], info(("rv", 1), ("background (absent)", 2)), "never absent"),
         ([0, 1, 2], info(("rv (scribble)", 1), ("lv", 2)), "has strokes, and 'lv' as a whole"),
-        ([0, 1], info(("rv (scribble)", 1)) | {"annotated": ["RV"]}, "has no meaning"),
+        ([0, 1], info(("rv (scribble)", 1)) | {"annotated": ["RV"]}, "cannot be given"),
         ([0, 1], info(("heart", 1)) | {"unions": {"heart": ["RV", "spleen"]}}, "RV.spleen"),
         ([0, 1], info(("heart", 1)) | {"unions": {"heart": "RV"}}, "lists of names are needed"),
     ],

@@ -123,7 +123,7 @@ class TestRefusals:
             ('raise OSError(28, "No space left on device", "/out/a")', "/out/a: cannot be written (No space"),
             ('raise PermissionError(13, "Permission denied", b"/out/a")', "/out/a: cannot be written (Permission"),
             ('open("/nowhere/at/all", "w")', "/nowhere/at/all: cannot be written (No such file or directory). Choose"),
-            ("raise KeyboardInterrupt", "stopped. A training goes on"),
+            ("raise KeyboardInterrupt", "stopped. --resume true continues"),
         ],
     )
     def test_one_line(self, body, words, monkeypatch, capsys):

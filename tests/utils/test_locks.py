@@ -91,11 +91,12 @@ class TestLockOutputs:
         stale = tmp_path / "a" / ".checkpoint.pt.123.tmp"
         stale.write_text("half")
         assert Training(tmp_path / "a", tmp_path / "other.pt").said == (
-            f"{tmp_path / 'a'}: another training writes it. Wait for its end, or set another --output_dir."
+            f"{tmp_path / 'a'}: another training is writing to it. Wait until it ends, or set another --output_dir."
         )
         assert stale.exists(), "whoever has no lock removes nothing"
         assert Training(tmp_path / "b", tmp_path / "model.pt").said == (
-            f"{tmp_path / 'model.pt'}: another training writes it. Wait for its end, or set another --model_file."
+            f"{tmp_path / 'model.pt'}: another training is writing to it. Wait until it ends, or set another "
+            "--model_file."
         )
         first.kill()
         first.join()

@@ -142,7 +142,7 @@ def find_meanings(
             ((one, witness), (two, _)) = rings.items()
             raise DataError(
                 f"{path}: value {two[0]} encloses {two[1]}, but in {witness} value {one[0]} encloses {one[1]}: the "
-                "files count structures differently. Bring all to one numbering."
+                "files use different label values. Use the same values in all files."
             )
     if manual and present.keys() <= {0}:
         raise DataError(f"{root}: all labels are empty. Give label files in which something is drawn.")
@@ -151,8 +151,8 @@ def find_meanings(
         names = dict(ORIGINAL)
         if ring not in (None, (200, 500)):
             raise DataError(
-                f"{witness}: value {ring[0]} encloses {ring[1]}, but 200 is MYO, which encloses 500, LV. Are the "
-                "values of this copy others? Correct the files."
+                f"{witness}: value {ring[0]} encloses {ring[1]}, but 200 is MYO, which encloses 500, LV. This copy "
+                "may use other label values. Correct the files."
             )
     else:
         names = {0: "background"} | reduced_names(ring, witness, order, note)
@@ -175,7 +175,7 @@ def check_values(path: Path, values: set[int], others: Mapping[int, Path]) -> No
         other = next(value for value in both if (value in REDUCED) != (odd in REDUCED))
         raise DataError(
             f"{path}: holds label value {odd}, but {others.get(other, path)} holds {other}: original and reduced "
-            "values mix. Bring all files to one numbering."
+            "values mix. Use the same values in all files."
         )
 
 
@@ -198,8 +198,8 @@ def reduced_names(ring: Ring | None, witness: Path, order: str | None, note: Not
     told = ", ".join(f"{value} {name}" for value, name in found.items())
     if said not in (None, found):
         raise DataError(
-            f"{witness}: shows that the values are {told}, as {ring[0]} encloses {ring[1]}; --order {order} says "
-            "otherwise. Leave --order out."
+            f"{witness}: value {ring[0]} encloses {ring[1]}, so the values are {told}, but --order says {order}. Leave "
+            "--order out."
         )
     note(f"The label values are {told}: {ring[0]} encloses {ring[1]}, as the myocardium encloses the LV.")
     return found
@@ -238,8 +238,8 @@ def refuse_other_strokes(scribble: Path, manual: Path, names: Mapping[int, str])
         if counts.size and int(below[counts.argmax()]) != value:
             most = int(below[counts.argmax()])
             raise DataError(
-                f"{scribble}: strokes with value {value} lie mostly in value {most} of {manual}: the two count "
-                "structures differently. Bring both to one numbering."
+                f"{scribble}: strokes with value {value} lie mostly in value {most} of {manual}: the two "
+                "use different label values. Use the same values in both."
             )
 
 

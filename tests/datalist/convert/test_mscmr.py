@@ -143,7 +143,7 @@ class TestRefusals:
         assert "subject4_DE_manual.nii.gz: value 2 encloses 3" in message
         assert "value 1 encloses 2" in message
         write_nifti("a/manual/subject4_DE_manual.nii.gz", anatomy(1, 2, 3))
-        assert "says otherwise" in refuse("mscmr", tmp_path / "a", order="RV,MYO,LV")
+        assert "but --order says RV,MYO,LV" in refuse("mscmr", tmp_path / "a", order="RV,MYO,LV")
 
     def test_original_values_of_other_structures(self, tmp_path, add_subjects, refuse):
         add_subjects("a", [0, 500, 200, 600])
