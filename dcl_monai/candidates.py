@@ -39,27 +39,6 @@ from monai.data import MetaTensor
 
 from dcl_monai.utils import DataError
 
-__all__ = [
-    "CANDIDATE_SETS",
-    "agreed",
-    "all_classes",
-    "annotated_classes",
-    "as_numbers",
-    "candidate_label",
-    "candidate_sets",
-    "coded",
-    "expand",
-    "from_bits",
-    "indistinct_classes",
-    "known",
-    "known_positive",
-    "label_sets",
-    "number_of_candidates",
-    "outlines",
-    "shown_set",
-    "to_bits",
-]
-
 CANDIDATE_SETS = "candidate_sets"
 """Key of the table ``code -> set`` in the metadata of a coded label map."""
 

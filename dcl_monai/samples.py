@@ -12,8 +12,6 @@ from typing import TypedDict
 import torch
 from typing_extensions import Required
 
-__all__ = ["Batch", "Sample", "Volume"]
-
 
 class Volume(TypedDict):
     """An image and what is known of it, as the preprocessing leaves them; the other entries of the item stay."""

@@ -18,8 +18,6 @@ from .output import Row, case_name, draw_slice, new_folder, write_page, write_vi
 from .propose import first_frame
 from .protocols import Protocol, find_protocols
 
-__all__ = ["audit"]
-
 LOUD = 4
 """Spreads by which a label differs from the others before the viewer marks it."""
 COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "kind", "score", "slice", *SIGNS, "says"]

@@ -18,8 +18,6 @@ from dcl_monai.utils.images import voxel_ml
 from .crossfit import CrossFit
 from .writers import open_geometry
 
-__all__ = ["calibrate_model"]
-
 logger = logging.getLogger(__name__)
 
 

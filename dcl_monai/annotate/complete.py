@@ -30,8 +30,6 @@ from .crossfit import CrossFit
 from .predict import Prediction
 from .writers import WRITERS, Writer, case_name, open_geometry, write_work_list
 
-__all__ = ["complete_datalist", "fill_labels"]
-
 logger = logging.getLogger(__name__)
 LOW = 0.7
 """Confidence below which a filled structure is pointed out."""

@@ -9,8 +9,6 @@ from itertools import product
 import numpy as np
 from scipy import ndimage
 
-__all__ = ["KINDS", "SIGNS", "Finding", "Signs", "find_contradictions", "find_signs"]
-
 KINDS = {
     "name": "looks like {other}: are the names swapped?",
     "forgotten": "nothing is drawn in slices in which the model sees it: forgotten there?",

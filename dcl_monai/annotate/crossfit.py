@@ -23,8 +23,6 @@ from dcl_monai.utils.files import file_hash, write_atomic
 
 from .predict import Prediction, Predictor, load_candidates
 
-__all__ = ["CrossFit"]
-
 logger = logging.getLogger(__name__)
 VALIDATION = 5
 """One in so many of the subjects that a fold trains with chooses its model."""

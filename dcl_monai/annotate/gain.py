@@ -11,17 +11,6 @@ from scipy import ndimage
 
 from dcl_monai.metrics import expected_dice
 
-__all__ = [
-    "MINUTES",
-    "Choice",
-    "choose_images",
-    "choose_next",
-    "expected_error",
-    "image_entropy",
-    "image_features",
-    "undrawn_structures",
-]
-
 MINUTES = 5.0
 """Minutes that a structure takes to draw, where nobody says otherwise."""
 THUMBNAIL = (6, 6, 3)

@@ -24,8 +24,6 @@ from dcl_monai.visualize.viewer.album import Kind
 
 from .predict import Prediction
 
-__all__ = ["Row", "case_name", "draw_slice", "new_folder", "write_page", "write_view"]
-
 UNFINISHED = "unfinished"
 LEFT_BACK_UP = nib.orientations.axcodes2ornt(("L", "P", "S"))
 PAGE = """{% extends "page" %}

@@ -22,8 +22,6 @@ from dcl_monai.transforms.drawings import slice_axis
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import file_hash
 
-__all__ = ["Prediction", "Predictor"]
-
 
 @dataclass(frozen=True)
 class Prediction:

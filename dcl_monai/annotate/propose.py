@@ -21,8 +21,6 @@ from .crossfit import CrossFit
 from .gain import Choice, choose_images, choose_next, expected_error, image_entropy, image_features, undrawn_structures
 from .output import Row, case_name, draw_slice, new_folder, write_page, write_view
 
-__all__ = ["propose"]
-
 COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "gain", "expected_error", "rarity", "diversity"]
 COLUMNS += ["minutes", "slice"]
 

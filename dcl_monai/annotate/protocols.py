@@ -14,8 +14,6 @@ from dcl_monai.datalist.items import Item, annotations_of
 
 from .contradictions import Signs
 
-__all__ = ["Protocol", "find_protocols"]
-
 SUBJECTS = 5
 """Fewest subjects of a data set that are compared."""
 LARGER, SIGNIFICANT = 0.1, 0.01

@@ -21,17 +21,6 @@ from dcl_monai.utils.files import replace_atomic, write_atomic
 from dcl_monai.utils.images import is_nifti, save_like
 from dcl_monai.utils.tables import write_table
 
-__all__ = [
-    "WRITERS",
-    "DecathlonWriter",
-    "MaskWriter",
-    "NNUNetWriter",
-    "Writer",
-    "case_name",
-    "open_geometry",
-    "write_work_list",
-]
-
 ENDING = ".nii.gz"
 
 

@@ -26,8 +26,6 @@ from dcl_monai.utils.files import write_atomic
 from dcl_monai.utils.provenance import STARTED
 from dcl_monai.utils.tables import read_table
 
-__all__ = ["divide_time", "fit_schedule"]
-
 logger = logging.getLogger(__name__)
 
 SHARE = 0.3

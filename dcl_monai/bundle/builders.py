@@ -15,14 +15,6 @@ from dcl_monai.handlers import DiceTable, PartialMeanDice, ShuffleConditions, Si
 from dcl_monai.networks import CompNet, DCLNet
 from dcl_monai.utils import as_bool
 
-__all__ = [
-    "DiceEvaluator",
-    "dual_network",
-    "parts_evaluator",
-    "primal_network",
-    "shuffled_evaluator",
-]
-
 
 def primal_network(network: DCLNet, channels_last: bool | str | None = None) -> CompNet:
     """

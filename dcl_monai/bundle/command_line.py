@@ -19,8 +19,6 @@ from dcl_monai.utils import DataError
 
 from .resources import overlay_folder
 
-__all__ = ["check_command_line", "check_ids", "check_overlays", "given_config"]
-
 OWN = {name for name in inspect.signature(run).parameters if name != "override"}
 """Options of ``monai.bundle run`` itself."""
 WORKFLOW = {"workflow_name", "workflow_type", "properties_path"}

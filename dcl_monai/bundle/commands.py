@@ -25,8 +25,6 @@ from dcl_monai.utils import DataError
 from .command_line import check_ids, options
 from .resources import overlay_folder
 
-__all__ = ["command_of", "evaluate", "export", "predict", "run_command", "train"]
-
 WORKFLOWS = {"train": "training", "evaluate": "evaluating", "predict": "run"}
 FORMATS = {"ts": ("ckpt_export", "network_def"), "onnx": ("onnx_export", "network_def"), "pt2": ("run", "exporting")}
 """What an export runs, by the ending of its file: TorchScript, ONNX, a program of ``torch.export``."""

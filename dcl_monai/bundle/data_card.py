@@ -11,8 +11,6 @@ from dcl_monai.datalist.splits import SPLITS
 
 from .template import BundleSettings
 
-__all__ = ["card_entries", "write_licence", "write_readme"]
-
 
 def subjects(datalist: Datalist) -> dict[str, dict[str, set[str]]]:
     """Subjects by data set and split."""

@@ -23,8 +23,6 @@ from .data_card import card_entries, write_licence, write_readme
 from .resources import bundle_folder
 from .template import TESTED, BundleSettings, write_configs
 
-__all__ = ["SCHEDULES", "Schedule", "new_bundle", "prepare_bundle", "write_new_bundle"]
-
 CONFIGURED = ("backbone", "condition_scale", "spatial_dims")
 """Arguments of a planned network that the template sets itself."""
 

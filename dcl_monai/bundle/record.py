@@ -19,8 +19,6 @@ from dcl_monai.utils.provenance import STARTED, git_state, read_record, versions
 
 from .command_line import given_config
 
-__all__ = ["finish_record", "start_record"]
-
 RECORD, CONFIG, LOG = "record.json", "config.json", "training.log"
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["bundle_folder", "is_installed", "overlay_folder"]
-
 
 def overlay_folder() -> Path:
     """The folder of the overlays, ``configs/``."""

@@ -14,8 +14,6 @@ from dcl_monai.networks import load_model
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import copy_atomic
 
-__all__ = ["install_model", "run_folder"]
-
 logger = logging.getLogger(__name__)
 
 

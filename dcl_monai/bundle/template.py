@@ -22,8 +22,6 @@ from typing import Any
 from dcl_monai import __version__
 from dcl_monai.utils.files import write_atomic
 
-__all__ = ["BUNDLES", "BundleSettings", "render_bundle", "write_bundle"]
-
 FORMS: dict[int, dict[str, Any]] = {
     2: {
         "fit": "ResizeWithPadOrCropd",

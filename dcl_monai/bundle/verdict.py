@@ -13,8 +13,6 @@ from dcl_monai.utils.tables import read_table
 
 from .record import finish_record
 
-__all__ = ["give_verdict", "print_summary"]
-
 ALARMING = 0.1
 """Dice of a structure that was not found."""
 MATTERS = 0.01

@@ -25,8 +25,6 @@ from dcl_monai.networks import load_model, load_weights
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import find_user_error
 
-__all__ = ["CHECKS", "verify_bundle"]
-
 FILES = (
     "LICENSE",
     "configs/metadata.json",

@@ -24,8 +24,6 @@ from dcl_monai.visualize.png import as_png
 from .records import SEEN, CaseRecord, State
 from .summary import Summary
 
-__all__ = ["Example", "draw_examples"]
-
 UNION_COLOUR, UNKNOWN_COLOUR = "#c77cff", "#bdbdbd"
 EXAMPLES = 4
 """Examples per data set."""

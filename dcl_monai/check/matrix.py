@@ -13,8 +13,6 @@ from dcl_monai.visualize.png import as_png
 from .records import State
 from .summary import Summary
 
-__all__ = ["draw_states"]
-
 STATE_COLOURS = {
     State.PRESENT: "#1b5e92",
     State.ABSENT: "#9ecae9",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PAGE"]
-
 PAGE = """{% extends "page" %}
 {% block title %}{{ summary.verdict }}: {{ summary.name }}{% endblock %}
 {% block style %}

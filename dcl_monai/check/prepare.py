@@ -16,8 +16,6 @@ from dcl_monai.utils.images import check_size
 from .problems import find_problems, first_of
 from .reading import inspect_datalist
 
-__all__ = ["check_datalist", "prepare_datalist"]
-
 logger = logging.getLogger(__name__)
 
 

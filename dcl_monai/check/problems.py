@@ -14,8 +14,6 @@ from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
-__all__ = ["find_problems", "first_of"]
-
 THICK, COVERING = 0.1, 0.5
 """Structures of which a smaller part lies deep inside are strokes; background is suspicious that covers more."""
 FEW_SUBJECTS = 4

@@ -30,8 +30,6 @@ from dcl_monai.utils.images import check_size, check_values
 
 from .records import CaseRecord, FileRecord, Problem, State
 
-__all__ = ["inspect_datalist", "read_files"]
-
 WORTHWHILE = 12.0
 """Seconds of work left for which other processes are started: each takes six to import what it needs."""
 READ_BY = ("values", "unlabelled", "region", "rater", "annotated_slices", "uncertain_border")

@@ -9,8 +9,6 @@ from typing import Literal
 from dcl_monai.datalist.agreement import Choice
 from dcl_monai.datalist.items import Split
 
-__all__ = ["CaseRecord", "FileRecord", "Problem", "State"]
-
 
 class State(Enum):
     """What the labels of an image say about a class."""

@@ -18,8 +18,6 @@ from dcl_monai.utils import DataError
 from dcl_monai.utils.images import is_nifti
 from dcl_monai.utils.tables import write_table
 
-__all__ = ["repair_headers"]
-
 DIRECTION_TOLERANCE = 1e-3
 """Headers whose axes differ by more may belong to images of another orientation."""
 LIST, CHANGES = "datalist.json", "changes.csv"

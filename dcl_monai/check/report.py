@@ -20,8 +20,6 @@ from .matrix import draw_states
 from .page import PAGE
 from .summary import Summary
 
-__all__ = ["print_report", "write_report"]
-
 SHOWN = 3
 """So many problems of a kind are shown at once; the page has the others folded away."""
 COLOURS = {"error": "red", "warning": "yellow"}

@@ -12,8 +12,6 @@ from dcl_monai.datalist.splits import SPLITS
 
 from .records import ANNOTATED, SEEN, CaseRecord, Problem, State
 
-__all__ = ["Summary", "ranges"]
-
 
 @dataclass
 class Summary:

@@ -11,17 +11,6 @@ from typing import Any
 
 from dcl_monai.utils import DataError
 
-__all__ = [
-    "SPLIT",
-    "add_file",
-    "add_planning",
-    "add_workers",
-    "positive",
-    "refuse_existing",
-    "refuse_output",
-    "say_view",
-]
-
 SPLIT: dict[str, Any] = {"type": float, "nargs": 3, "metavar": ("A", "B", "C")}
 """The option ``--split``: sizes of training, validation and test, in proportion to each other."""
 

@@ -22,8 +22,6 @@ from dcl_monai.visualize.overlays import COLOURS
 
 from .arguments import refuse_existing
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from .crossfit import add_crossfit, make_crossfit
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

@@ -11,8 +11,6 @@ from dcl_monai.datalist import load_datalist
 
 from .arguments import add_file, add_workers, say_view
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

@@ -14,8 +14,6 @@ from typing import Any
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import in_a_line
 
-__all__ = ["add_arguments", "load_loss", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

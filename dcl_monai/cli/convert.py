@@ -22,8 +22,6 @@ from dcl_monai.utils.files import write_atomic
 
 from .arguments import refuse_existing
 
-__all__ = ["add_arguments", "run"]
-
 LAYOUTS = {
     "acdc": "patientNNN/patientNNN_frameFF.nii.gz, ..._gt.nii.gz and Info.cfg",
     "mscmr": "subjectN_DE.nii.gz with subjectN_DE_manual.nii.gz or subjectN_DE_scribble.nii.gz",

@@ -12,8 +12,6 @@ from .verbs import split_overlays
 if TYPE_CHECKING:
     from dcl_monai.annotate import CrossFit
 
-__all__ = ["add_crossfit", "make_crossfit"]
-
 
 def add_crossfit(parser: argparse.ArgumentParser, fast: bool = True) -> None:
     """Add data, bundle and how its models are trained; ``fast``: the bundle's own model can be used instead."""

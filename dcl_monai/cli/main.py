@@ -14,8 +14,6 @@ from dcl_monai.utils import DataError
 
 from .verbs import VERBS, add_verb
 
-__all__ = ["main"]
-
 COMMANDS = {
     "audit": "find drawn labels that models contradict which did not see them",
     "bank": "show the images that a model carries, or replace them",

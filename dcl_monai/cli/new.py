@@ -8,8 +8,6 @@ from pathlib import Path
 
 from .arguments import add_file, add_planning, add_workers
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

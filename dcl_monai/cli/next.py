@@ -10,8 +10,6 @@ from dcl_monai.utils import DataError
 from .arguments import positive, say_view
 from .crossfit import add_crossfit, make_crossfit
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

@@ -10,8 +10,6 @@ from dcl_monai.utils.files import write_atomic
 
 from .arguments import add_file, add_planning, add_workers, refuse_output
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

@@ -16,8 +16,6 @@ from dcl_monai.synthetic.scribbles import scribble_items
 
 from .arguments import SPLIT, refuse_output
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

@@ -13,8 +13,6 @@ from dcl_monai.utils import DataError
 
 from .arguments import SPLIT
 
-__all__ = ["add_arguments", "run"]
-
 STUDIES = ("ladder", "ablation", "sensitivity", "losses", "baselines", "all")
 BUDGETS = ("smoke", "short", "paper")
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from dcl_monai.utils import DataError
 
-__all__ = ["VERBS", "add_verb", "split_overlays"]
-
 VERBS = {
     "evaluate": "Test the model of a bundle.",
     "export": "Write the model of a bundle for other programs, models/model.ts.",

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from dcl_monai.utils import DataError
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""

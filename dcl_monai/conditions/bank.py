@@ -7,8 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["UNKNOWN", "ConditionBank", "SimilarityRule", "centre_fit"]
-
 UNKNOWN = 2
 """In the masks of a bank: whether the voxel belongs to the class is not known, as off the strokes of a scribble."""
 

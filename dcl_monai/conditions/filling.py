@@ -13,8 +13,6 @@ from dcl_monai.samples import Sample
 
 from .bank import UNKNOWN, ConditionBank
 
-__all__ = ["DescribedImages", "fill_bank"]
-
 
 class DescribedImages(Protocol):
     """What is asked of a training set to choose images from: a :class:`~dcl_monai.data.ConditionalDataset` has it."""

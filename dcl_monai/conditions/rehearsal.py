@@ -12,8 +12,6 @@ from dcl_monai.samples import Sample
 
 from .bank import UNKNOWN, ConditionBank
 
-__all__ = ["BankDataset"]
-
 
 class BankDataset(Dataset):
     """

@@ -26,8 +26,6 @@ from dcl_monai.utils.files import load_checked, save_atomic
 
 from .slices import plain
 
-__all__ = ["DiskCacheDataset", "MemoryCacheDataset", "cached_dataset"]
-
 logger = logging.getLogger(__name__)
 
 GIGABYTE = 1e9

@@ -26,8 +26,6 @@ from dcl_monai.utils import DataError, as_bool
 from .seeding import seed_transform
 from .slices import plain
 
-__all__ = ["ConditionalDataset"]
-
 logger = logging.getLogger(__name__)
 
 

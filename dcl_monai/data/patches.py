@@ -11,8 +11,6 @@ from dcl_monai.samples import Volume
 
 from .slices import PieceDataset
 
-__all__ = ["PatchDataset"]
-
 
 class PatchDataset(PieceDataset):
     """

@@ -13,8 +13,6 @@ from torch.utils.data import Dataset, DistributedSampler
 
 from dcl_monai.samples import Sample
 
-__all__ = ["CandidateSampler", "DrawSampler"]
-
 
 class DrawSampler(DistributedSampler):
     """

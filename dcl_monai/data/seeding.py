@@ -10,8 +10,6 @@ import numpy as np
 from monai.transforms import Compose, Randomizable
 from monai.utils import MAX_SEED
 
-__all__ = ["seed_transform"]
-
 _ALIKE: WeakKeyDictionary[Randomizable, bool] = WeakKeyDictionary()
 """Transforms that were seen before: whether :func:`reseed` does the same as their own ``set_random_state``."""
 

@@ -12,8 +12,6 @@ from torch.utils.data import Dataset
 from dcl_monai.candidates import candidate_sets
 from dcl_monai.samples import Sample, Volume
 
-__all__ = ["PieceDataset", "SliceDataset", "plain"]
-
 
 class LastVolume:
     """

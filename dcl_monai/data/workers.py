@@ -8,8 +8,6 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["default_workers"]
-
 SHARED = Path("/dev/shm")
 ROOM = 512 * 2**20
 """Bytes of shared memory that batches on their way from workers need at most; containers often have 64 MB."""

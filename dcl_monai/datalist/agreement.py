@@ -9,8 +9,6 @@ from dcl_monai.candidates import agreed, all_classes, label_sets
 
 from .items import Annotation, annotation_table
 
-__all__ = ["Agreement", "Choice", "Drawing"]
-
 Drawing = tuple[int, ...]
 """What a rater drew at a voxel: a label value per file."""
 Choice = tuple[Drawing, ...]

@@ -11,8 +11,6 @@ from monai.utils import optional_import
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import in_a_line
 
-__all__ = ["RTSTRUCT", "SEG", "is_dicom_file", "label_file", "read_header", "region_names"]
-
 pydicom, has_pydicom = optional_import("pydicom")
 
 RTSTRUCT = ("1.2.840.10008.5.1.4.1.1.481.3",)

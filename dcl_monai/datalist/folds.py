@@ -12,8 +12,6 @@ from dcl_monai.utils import DataError
 from .items import Datalist, Item, annotations_of, shown_classes
 from .load import load_datalist
 
-__all__ = ["choose_fold", "fold_subjects"]
-
 
 def fold_subjects(items: Sequence[Item], num_classes: int, folds: int, seed: int = 0) -> dict[str, int]:
     """

@@ -10,8 +10,6 @@ from dcl_monai.utils import DataError
 from .items import ListedItem, UndividedItem, annotations_of
 from .schema import DatasetEntry
 
-__all__ = ["add_forms", "entry_for", "refuse_unused"]
-
 
 def add_forms(items: Iterable[UndividedItem], entry: DatasetEntry, where: str) -> list[UndividedItem]:
     """

@@ -15,25 +15,6 @@ from typing_extensions import NotRequired, Required
 
 from dcl_monai.candidates import all_classes, annotated_classes, label_sets, outlines, shown_set
 
-__all__ = [
-    "SPECIFICATION",
-    "Annotation",
-    "Datalist",
-    "Item",
-    "ListedItem",
-    "Split",
-    "UndividedItem",
-    "annotation_sets",
-    "annotation_table",
-    "annotations_of",
-    "channels_of",
-    "decided_classes",
-    "item_sets",
-    "shown_classes",
-    "unhidden",
-]
-
-
 Split = Literal["training", "validation", "test"]
 
 

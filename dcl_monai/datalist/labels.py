@@ -14,8 +14,6 @@ from .forms import entry_for, refuse_unused
 from .items import Annotation, ListedItem, UndividedItem, annotation_table
 from .schema import UNLABELLED, unknown_name
 
-__all__ = ["LabelMeaning"]
-
 Names = Sequence[str]
 
 

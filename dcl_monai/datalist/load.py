@@ -20,8 +20,6 @@ from .sources import decathlon_entry, list_items, merge_annotations
 from .splits import SPLITS, split_subjects
 from .yaml_file import read_file
 
-__all__ = ["datalist_hash", "load_datalist", "write_datalist"]
-
 VERSION = 1
 FORMS = ("overlap", "disagreement", "annotated_slices", "uncertain_border")
 """Entries of an annotation that say more than its label values do."""

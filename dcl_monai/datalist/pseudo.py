@@ -11,8 +11,6 @@ from dcl_monai.utils import DataError
 from .items import SPECIFICATION, Datalist, Item
 from .load import write_datalist
 
-__all__ = ["prediction_name", "pseudo_datalist"]
-
 NAME = "datalist.json"
 
 

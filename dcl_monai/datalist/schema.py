@@ -30,18 +30,6 @@ from .items import UndividedItem
 from .splits import SPLITS
 from .yaml_file import one_line
 
-__all__ = [
-    "RESERVED",
-    "UNLABELLED",
-    "DatalistDocument",
-    "DatasetEntry",
-    "ItemEntry",
-    "describe_mistake",
-    "misspelt",
-    "parse_document",
-    "unknown_name",
-]
-
 UNLABELLED = "unlabelled"
 """Name of a label value about whose voxels nothing is known: "scribble left blank", "ignore"."""
 

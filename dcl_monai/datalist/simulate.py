@@ -17,8 +17,6 @@ from .items import Annotation, Datalist, Item, Split, annotation_sets, annotatio
 from .load import load_datalist
 from .splits import SPLITS, split_subjects
 
-__all__ = ["PAPER_TASKS", "as_single_labels", "show_only", "simulate_datalist", "simulate_partial"]
-
 PAPER_TASKS = {"acdc": ((60, 20, 20), 1), "mscmr": ((25, 5, 15), 1), "mmwhs": ((20, 10, 30), 2)}
 """The paper's split and annotated classes per subject, by task."""
 

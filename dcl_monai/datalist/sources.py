@@ -19,8 +19,6 @@ from .schema import RESERVED, DatalistDocument, DatasetEntry, ItemEntry, describ
 from .splits import SPLITS
 from .yaml_file import read_file
 
-__all__ = ["decathlon_entry", "list_items", "merge_annotations"]
-
 logger = logging.getLogger(__name__)
 
 FURTHER: Literal["further_labels"] = "further_labels"

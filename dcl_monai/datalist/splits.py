@@ -11,8 +11,6 @@ from dcl_monai.utils import DataError
 
 from .items import Item, Split
 
-__all__ = ["SPLITS", "split_subjects"]
-
 SPLITS: tuple[Split, ...] = get_args(Split)
 """Names of the splits."""
 

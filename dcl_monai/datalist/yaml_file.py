@@ -11,8 +11,6 @@ import yaml
 
 from dcl_monai.utils import DataError
 
-__all__ = ["one_line", "read_file"]
-
 MAX_BYTES = 2**28
 """Largest file that is read."""
 MAX_GROWTH, FREE_GROWTH = 10, 10**5

@@ -9,8 +9,6 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from dcl_monai.utils import as_bool
 
-__all__ = ["TwoStageLR"]
-
 
 class TwoStageLR(LambdaLR):
     """

@@ -17,8 +17,6 @@ from dcl_monai.losses import FillLoss, class_probabilities
 from dcl_monai.samples import Batch
 from dcl_monai.utils import DataError
 
-__all__ = ["LOSS_TERMS", "DCLTrainer", "dual_batch", "warp"]
-
 logger = logging.getLogger(__name__)
 
 CONDITIONS: tuple[Literal["cond_image", "cond_mask"], ...] = ("cond_image", "cond_mask")

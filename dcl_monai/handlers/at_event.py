@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from ignite.engine import Engine, EventEnum, Events
 
-__all__ = ["AtEvent"]
-
 
 class AtEvent(ABC):
     """Base of handlers that are called at one event of the engine they are attached to."""

@@ -16,8 +16,6 @@ from dcl_monai.metrics import measure_structures, structure_bounds
 from .case_tables import CaseTable, voxel_size
 from .dice_table import NOTED
 
-__all__ = ["BoundsTable"]
-
 logger = logging.getLogger(__name__)
 
 

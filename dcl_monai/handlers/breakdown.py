@@ -15,8 +15,6 @@ from torch.utils.data import DistributedSampler
 from dcl_monai.engines import first_output
 from dcl_monai.utils import DataError
 
-__all__ = ["StopOnBreakdown", "non_finite"]
-
 
 @dataclass(eq=False)
 class StopOnBreakdown:

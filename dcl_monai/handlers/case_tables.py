@@ -29,8 +29,6 @@ from dcl_monai.utils.tables import write_table
 from .at_event import AtEvent
 from .dice_table import NOTED
 
-__all__ = ["CaseDetails", "ConfusionTable", "SavePredictions", "SurfaceTable"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -20,8 +20,6 @@ from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import file_hash, load_checked, save_atomic
 
-__all__ = ["RunCheckpoint"]
-
 logger = logging.getLogger(__name__)
 
 

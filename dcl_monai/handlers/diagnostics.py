@@ -18,8 +18,6 @@ from dcl_monai.utils.distributed import average
 
 from .stages import unwrapped
 
-__all__ = ["GradientRatio", "ShuffleConditions"]
-
 
 @dataclass(eq=False)
 class ShuffleConditions:

@@ -14,8 +14,6 @@ from monai.engines import Evaluator
 from dcl_monai.utils.distributed import gather
 from dcl_monai.utils.tables import write_table
 
-__all__ = ["DiceTable"]
-
 logger = logging.getLogger(__name__)
 
 NOTED = ("dataset", "subject", "phase", "case")

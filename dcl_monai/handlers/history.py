@@ -20,8 +20,6 @@ from dcl_monai.visualize import plot_curves
 
 from .time_left import TimeLeft
 
-__all__ = ["History"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from monai.handlers import TensorBoardStatsHandler
 
 from dcl_monai.engines import LOSS_TERMS, first_output
 
-__all__ = ["Progress", "TensorBoard"]
-
 logger = logging.getLogger(__name__)
 
 SECONDS = 60.0

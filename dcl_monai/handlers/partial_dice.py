@@ -9,8 +9,6 @@ from monai.handlers import IgniteMetricHandler, from_engine
 
 from dcl_monai.metrics import PartialDiceMetric
 
-__all__ = ["PartialMeanDice"]
-
 
 class PartialMeanDice(IgniteMetricHandler):
     """

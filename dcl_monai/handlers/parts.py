@@ -17,8 +17,6 @@ from dcl_monai.utils.distributed import on_first_rank
 from .at_event import AtEvent
 from .training import SaveNetwork
 
-__all__ = ["SingleParts", "largest_parts"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -26,8 +26,6 @@ from dcl_monai.utils.files import copy_atomic, write_atomic
 from .at_event import AtEvent
 from .breakdown import non_finite
 
-__all__ = ["FreezeStatistics", "UpdateServedModel", "approve"]
-
 logger = logging.getLogger(__name__)
 CANDIDATES = "candidates"
 """Folder of models that wait for a person, beside the served one."""

@@ -19,8 +19,6 @@ from dcl_monai.utils.distributed import on_first_rank
 from .at_event import AtEvent
 from .breakdown import non_finite
 
-__all__ = ["BestModel", "DCLEvents", "DualWeightAverage", "DualWeightSync", "StageSwitch"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from ignite.engine import Events
 from dcl_monai.engines import DCLTrainer, TwoStageLR
 from dcl_monai.utils.distributed import on_first_rank
 
-__all__ = ["Schedule", "TimeBudget"]
-
 logger = logging.getLogger(__name__)
 
 WINDOW = 3

@@ -11,8 +11,6 @@ from ignite.engine import Engine, Events
 
 from dcl_monai.datalist import Datalist
 
-__all__ = ["TimeLeft"]
-
 STAGE2 = 2.0
 """An epoch of stage 2 over one of stage 1, until one was timed: two passes more forward and one more backward."""
 TESTING = 1.5

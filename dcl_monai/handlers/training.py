@@ -26,16 +26,6 @@ from dcl_monai.utils.distributed import PATIENCE, average, set_rank_timeout
 from .at_event import AtEvent
 from .stages import DCLEvents
 
-__all__ = [
-    "AverageBuffers",
-    "ClipGradients",
-    "EpochSeed",
-    "LossProgress",
-    "RankTimeout",
-    "SaveNetwork",
-    "StageValidation",
-]
-
 
 @dataclass(eq=False)
 class EpochSeed(AtEvent):

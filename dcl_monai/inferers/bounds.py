@@ -7,8 +7,6 @@ from typing import Any
 
 from dcl_monai.metrics import structure_bounds
 
-__all__ = ["bounds_of_frames", "bounds_words"]
-
 
 def bounds_of_frames(
     bounds: Mapping[str, Any],

@@ -25,6 +25,7 @@ from dcl_monai.networks import DCLNet, bank_sizes, load_model, load_weights
 from dcl_monai.transforms.images import open_source, write_picture
 from dcl_monai.utils import DataError, as_bool
 from dcl_monai.utils.errors import find_user_error
+from dcl_monai.utils.files import file_hash
 from dcl_monai.utils.images import check_inside, save_like, voxel_ml
 from dcl_monai.utils.locks import take_lock
 from dcl_monai.utils.plausibility import Plausibility
@@ -32,12 +33,10 @@ from dcl_monai.visualize.overlays import COLOURS
 
 from .bounds import bounds_of_frames, bounds_words
 from .names import output_name
-from .report import RunReport, file_hash, stamp
+from .report import RunReport, stamp
 from .sets import predict_sets
 from .sheet import Case, draw_contact_sheets
 from .volumes import ejection_fractions, volumes_ml
-
-__all__ = ["FolderSegmenter"]
 
 logger = logging.getLogger(__name__)
 

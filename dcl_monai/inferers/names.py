@@ -13,8 +13,6 @@ from dcl_monai.transforms.images import is_picture
 from dcl_monai.utils import DataError
 from dcl_monai.utils.images import is_nifti
 
-__all__ = ["find_images", "output_name"]
-
 logger = logging.getLogger(__name__)
 
 NIFTI = "**/*.[nN][iI][iI]*"

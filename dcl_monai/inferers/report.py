@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dcl_monai import __version__
-from dcl_monai.utils.files import file_hash, write_atomic
-
-__all__ = ["RunReport", "file_hash"]
+from dcl_monai.utils.files import write_atomic
 
 logger = logging.getLogger(__name__)
 

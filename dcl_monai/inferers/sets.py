@@ -8,8 +8,6 @@ import torch
 
 from dcl_monai.networks import DCLNet
 
-__all__ = ["predict_sets"]
-
 
 @torch.no_grad()
 def predict_sets(

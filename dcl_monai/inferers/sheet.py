@@ -17,8 +17,6 @@ from dcl_monai.transforms.images import open_source
 from dcl_monai.utils.files import replace_atomic
 from dcl_monai.visualize.overlays import COLOURS
 
-__all__ = ["draw_contact_sheets"]
-
 ROWS, COLUMNS = 8, 4
 MARKED = "tab:red"
 CONTENT = "dcl-monai content"

@@ -11,8 +11,6 @@ import numpy as np
 
 from dcl_monai.datalist.convert.acdc import read_info
 
-__all__ = ["ejection_fractions", "volumes_ml"]
-
 CAVITIES = ("LV", "RV")
 """Names of the classes that have an ejection fraction; the first decides what is end of diastole and of systole."""
 FROM_INFO = "frames named in Info.cfg"

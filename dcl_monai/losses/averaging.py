@@ -12,18 +12,6 @@ from torch import nn
 
 from dcl_monai.candidates import as_numbers
 
-__all__ = [
-    "AVERAGING",
-    "AnnealedMean",
-    "Averaging",
-    "BalancedMean",
-    "ClassMean",
-    "Scheduled",
-    "SumMean",
-    "make_averaging",
-    "set_progress",
-]
-
 
 class Scheduled(nn.Module):
     """

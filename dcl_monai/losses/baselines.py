@@ -9,8 +9,6 @@ from dcl_monai.candidates import assert_candidates, known_positive
 
 from .probabilities import LogProbabilities
 
-__all__ = ["ConventionalCELoss", "IgnoreDiceCELoss"]
-
 
 class ConventionalCELoss(nn.Module):
     """

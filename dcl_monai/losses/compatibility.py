@@ -13,17 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-__all__ = [
-    "ANNOTATION_KINDS",
-    "Counterexample",
-    "certain_logits",
-    "find_counterexample",
-    "is_indifferent",
-    "one_hot_classes",
-    "other_predictions",
-    "random_candidates",
-]
-
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 ANNOTATION_KINDS = ("full", "annotated", "scribble", "union", "intersection", "nothing")

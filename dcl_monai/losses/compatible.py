@@ -14,8 +14,6 @@ from .probabilities import LogProbabilities
 from .region import RegionDiceLoss
 from .terms import NEGATIVE, POSITIVE, Part, joined
 
-__all__ = ["COMBINATIONS", "CompatibleLoss", "TermLoss"]
-
 COMBINATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ce": (("ce",), ("ce",)),
     "dice": (("dice",), ("dice",)),

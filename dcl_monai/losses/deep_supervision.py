@@ -7,8 +7,6 @@ from torch import nn
 
 from .compatible import TermLoss
 
-__all__ = ["DeepSupervision"]
-
 
 class DeepSupervision(TermLoss):
     """

@@ -9,8 +9,6 @@ from dcl_monai.candidates import as_numbers, number_of_candidates
 from .averaging import Scheduled, SumMean
 from .probabilities import LogProbabilities
 
-__all__ = ["FillLoss"]
-
 
 class FillLoss(Scheduled):
     """

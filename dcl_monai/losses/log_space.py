@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-__all__ = ["LogAdd", "LogNot", "LogSum", "is_safe"]
-
 SAFE = 1e-30
 """A sum of probabilities above it has lost nothing to underflow."""
 

@@ -12,8 +12,6 @@ from .compatible import COMBINATIONS, CompatibleLoss, TermLoss
 from .probabilities import LogProbabilities
 from .terms import POINTWISE_NEGATIVE, Pointwise, summed
 
-__all__ = ["ConditionalCompatibleLoss", "PriorLoss"]
-
 
 class PriorLoss(nn.Module):
     """

@@ -10,8 +10,6 @@ from dcl_monai.candidates import as_numbers
 
 from .log_space import LogAdd, LogNot, LogSum, is_safe
 
-__all__ = ["LogProbabilities", "class_probabilities"]
-
 
 class LogProbabilities:
     """

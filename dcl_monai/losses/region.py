@@ -9,8 +9,6 @@ from dcl_monai.candidates import as_numbers, known_positive, number_of_candidate
 
 from .probabilities import LogProbabilities
 
-__all__ = ["RegionDiceLoss"]
-
 MAJORITY = 0.5
 """A slice counts that decides a class at more than this part of its voxels, and shows it."""
 

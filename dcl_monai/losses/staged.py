@@ -8,8 +8,6 @@ from torch import nn
 from .averaging import Scheduled
 from .compatible import TermLoss
 
-__all__ = ["StagedLoss"]
-
 
 class StagedLoss(Scheduled, TermLoss):
     """

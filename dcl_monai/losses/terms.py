@@ -21,18 +21,6 @@ from dcl_monai.candidates import as_numbers, known_positive, number_of_candidate
 
 from .probabilities import LogProbabilities
 
-__all__ = [
-    "NEGATIVE",
-    "POINTWISE_NEGATIVE",
-    "POSITIVE",
-    "Entries",
-    "Part",
-    "Pointwise",
-    "PointwisePart",
-    "joined",
-    "summed",
-]
-
 Part: TypeAlias = Callable[[LogProbabilities, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """``part(prob, candidates) -> values, mask``, with candidates BN[HWD] boolean, values and mask BK[HWD]; the values are
 finite also where the mask is not set."""

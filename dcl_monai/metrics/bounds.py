@@ -20,15 +20,6 @@ import torch
 
 from dcl_monai.candidates import known, known_positive
 
-__all__ = [
-    "Measured",
-    "calibrate_bounds",
-    "conformal_quantile",
-    "expected_dice",
-    "measure_structures",
-    "structure_bounds",
-]
-
 OFFSET = 0.05
 """Part of the median volume that is added to volumes before they are compared: those near zero have no ratio."""
 

@@ -11,8 +11,6 @@ from monai.metrics import CumulativeIterationMetric, do_metric_reduction
 from dcl_monai.candidates import known, known_positive
 from dcl_monai.utils import DataError
 
-__all__ = ["PartialDiceMetric", "compute_partial_dice"]
-
 
 def compute_partial_dice(
     y_pred: torch.Tensor, candidates: torch.Tensor, unions: Mapping[str, Sequence[int]] | None = None

@@ -9,8 +9,6 @@ from monai.metrics.utils import get_mask_edges, get_surface_distance
 
 from dcl_monai.candidates import known_positive
 
-__all__ = ["compute_surface_distances"]
-
 
 def compute_surface_distances(
     y_pred: torch.Tensor, candidates: torch.Tensor, spacing: Sequence[float], include_background: bool = False

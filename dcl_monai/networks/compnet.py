@@ -14,8 +14,6 @@ from dcl_monai.utils import as_bool
 
 from .unet_plus import UNetPlus
 
-__all__ = ["CompNet"]
-
 
 class CompNet(nn.Module):
     """

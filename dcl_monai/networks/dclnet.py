@@ -12,8 +12,6 @@ from dcl_monai.conditions import ConditionBank
 
 from .compnet import CompNet
 
-__all__ = ["DCLNet"]
-
 HEADS = ("deep_supervision_heads", "super_head")
 """Modules of MONAI's DynUNet that are there for deep supervision alone; TorchScript cannot take them."""
 

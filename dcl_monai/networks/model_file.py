@@ -22,8 +22,6 @@ from dcl_monai.utils.files import load_checked, save_atomic
 
 from .dclnet import DCLNet
 
-__all__ = ["bank_sizes", "check_model", "load_model", "load_trained", "load_weights", "save_model"]
-
 SETTINGS = "settings_json"
 """Entry of the state dict that holds the settings."""
 SETTING_NAMES = (

@@ -11,8 +11,6 @@ from torch.fx.experimental import _config as tracing
 from .dclnet import DCLNet
 from .model_file import load_model, load_weights
 
-__all__ = ["make_program", "save_program"]
-
 logger = logging.getLogger(__name__)
 
 

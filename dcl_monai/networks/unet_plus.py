@@ -9,8 +9,6 @@ import torch
 from monai.networks.blocks import Convolution
 from torch import nn
 
-__all__ = ["UNetPlus"]
-
 
 class UNetPlus(nn.Module):
     """

@@ -14,8 +14,6 @@ from dcl_monai.datalist.agreement import Agreement
 from dcl_monai.datalist.items import Datalist, annotations_of, channels_of
 from dcl_monai.utils import DataError
 
-__all__ = ["Fingerprint", "take_fingerprint"]
-
 SAMPLES = 4096
 """Grey values that are kept of each image: every image counts the same, however large its structures are."""
 AIR = -500.0

@@ -17,8 +17,6 @@ from dcl_monai.losses import ConditionalCompatibleLoss, DeepSupervision, class_p
 from dcl_monai.networks import CompNet
 from dcl_monai.samples import Batch
 
-__all__ = ["training_bytes"]
-
 PROCESS = 500_000_000
 """Bytes that a process takes before it trains: Python and its libraries, or the context of a GPU."""
 OVERHEAD = {"cpu": 1.6, "cuda": 1.2}

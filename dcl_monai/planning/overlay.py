@@ -17,8 +17,6 @@ from .fingerprint import Fingerprint
 from .planner import GB, Plan, as_size
 from .rules import ANISOTROPY
 
-__all__ = ["as_json", "as_table", "check_plan", "epoch_steps", "make_overlay"]
-
 BUNDLES = {2: "bundles/acdc", 3: "bundles/mmwhs"}
 """Bundle that a plan is merged over, by its dimensions; bundles/mscmr is one of slices, too."""
 

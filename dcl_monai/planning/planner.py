@@ -17,8 +17,6 @@ from .fingerprint import Fingerprint
 from .memory import training_bytes
 from .rules import Topology, coarsen, features, initial_patch, is_anisotropic, pooling, shrink, target_spacing
 
-__all__ = ["Plan", "as_size", "make_plan", "planned_dims"]
-
 GB = 1e9
 COVERED = 0.05
 """A batch holds no more than this part of all voxels, so that no epoch is over in a few steps."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Topology", "coarsen", "features", "initial_patch", "is_anisotropic", "pooling", "shrink", "target_spacing"]
-
 ANISOTROPY = 3.0
 """From this ratio on, an axis is a coarse one."""
 SMALLEST = 4

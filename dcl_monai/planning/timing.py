@@ -17,8 +17,6 @@ from dcl_monai.networks import CompNet
 from .memory import make_batch, step
 from .planner import Plan
 
-__all__ = ["say_time", "step_seconds"]
-
 LOADING = 1.3
 """A step of a real training over one of a prepared batch: augmentation, and what DualNet fills in. Two cores."""
 

@@ -19,8 +19,6 @@ from .recipes import RECIPES
 from .runs import RUN_IDS, Run
 from .settings import StudySettings
 
-__all__ = ["check_ids", "count_subjects"]
-
 LABELS = ("annotation", "full_fraction", "annotated_per_subject", "partial_validation")
 """Ids of simulated labels."""
 SHARED = ("averaging",)

@@ -5,8 +5,6 @@ They were measured with other data splits, another backbone and other budgets th
 
 from __future__ import annotations
 
-__all__ = ["PAPER", "PAPER_PLACES", "paper_scores"]
-
 PAPER_PLACES: dict[str, tuple[str, ...]] = {
     "acdc": ("ED LV", "ED MYO", "ED RV", "ES LV", "ES MYO", "ES RV"),
     "mscmr": ("LV", "MYO", "RV"),

@@ -15,8 +15,6 @@ from rich.table import Table
 
 from .runs import Run, last_line
 
-__all__ = ["Display"]
-
 STYLES = {"complete": "green", "failed": "bold red", "running": "bold", "stopped": "yellow"}
 
 

@@ -19,8 +19,6 @@ from .runs import last_line, runs_of
 from .settings import read_divisions
 from .statistics import patient_means, summarize
 
-__all__ = ["RecipeResults", "RunResults", "StudyResults", "read_results"]
-
 NOTED = ("dataset", "subject", "phase", "case")
 Case = tuple[str, str, str, str]
 """Data set, subject, phase and case of a test volume; empty where the datalist does not say."""

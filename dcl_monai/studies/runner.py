@@ -19,8 +19,6 @@ from dcl_monai.utils.provenance import git_state
 from .progress import Display
 from .runs import Run, Step
 
-__all__ = ["Failure", "run_study"]
-
 TAIL = 15
 """Lines of the log that are shown of a run that failed."""
 POLL_SECONDS = 0.25

@@ -20,8 +20,6 @@ from dcl_monai.utils.tables import read_table
 from .recipes import RECIPES, Recipe
 from .settings import StudySettings
 
-__all__ = ["RUN_IDS", "Run", "Step", "make_run", "runs_of"]
-
 RUN_IDS = (
     "dataset_dir",
     "datalist#source",

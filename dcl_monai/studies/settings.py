@@ -16,8 +16,6 @@ from dcl_monai.datalist.simulate import is_partial
 from dcl_monai.utils import DataError, as_literal
 from dcl_monai.utils.files import write_atomic
 
-__all__ = ["BUDGETS", "StudySettings", "open_study", "read_divisions", "save_study"]
-
 NAME = "study.json"
 
 BUDGETS = {"smoke": (1, 1, 10), "short": (9, 21, 75), "paper": (200, 50, 150)}

@@ -14,8 +14,6 @@ from typing import TypeVar
 import numpy as np
 from scipy.stats import bootstrap, wilcoxon
 
-__all__ = ["Comparison", "Summary", "bootstrap_interval", "compare", "holm", "patient_means", "summarize"]
-
 Patient = TypeVar("Patient", bound=Hashable)
 
 RESAMPLES = 10_000

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from dcl_monai.utils import DataError
 
-__all__ = ["STUDIES", "Row", "Study", "recipes_of"]
-
 
 @dataclass(frozen=True)
 class Row:

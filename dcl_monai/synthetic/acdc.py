@@ -12,8 +12,6 @@ from .dataset import Layout, remove_files, write_dataset
 from .short_axis import GROUPS, PHASES, synthesize_subject
 from .volume import write_nifti
 
-__all__ = ["ACDC", "write_synthetic_acdc"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _PatientFolders(Layout):

@@ -10,8 +10,6 @@ from scipy.ndimage import gaussian_filter1d
 
 from .draws import FloatArray, Range, uniform
 
-__all__ = ["Scanner", "acquire", "draw_scanner"]
-
 
 class Scanner(NamedTuple):
     """Settings of an acquisition, the same for all phases."""

@@ -16,8 +16,6 @@ from dcl_monai.utils import DataError
 from dcl_monai.utils.distributed import rank_by_rank
 from dcl_monai.utils.files import write_atomic
 
-__all__ = ["MARKER_NAME", "Layout", "remove_files", "write_dataset"]
-
 MARKER_NAME = "phantom.json"
 """Name of the file that marks a folder as a complete data set of this package."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FloatArray", "Range", "harmonics", "smooth_field", "smooth_noise", "uniform"]
-
 FloatArray = NDArray[np.floating]  # float32 wherever it is large
 Range = tuple[float, float]
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from .draws import FloatArray
 
-__all__ = ["Ellipsoid", "Grid", "blend", "cover", "paint_ellipsoids"]
-
 
 class Ellipsoid(NamedTuple):
     """An organ or vessel: centre and radii in mm, in-plane angle in radians, signal relative to blood."""

@@ -15,8 +15,6 @@ from .short_axis import GROUPS, synthesize_late_enhancement
 from .volume import SyntheticVolume, write_nifti
 from .whole_heart import synthesize_whole_heart
 
-__all__ = ["MMWHS", "MSCMR", "PairedFiles", "write_synthetic_mmwhs", "write_synthetic_mscmr"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PairedFiles(Layout):

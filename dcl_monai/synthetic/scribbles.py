@@ -25,8 +25,6 @@ from dcl_monai.transforms import LoadCandidatesd
 from dcl_monai.transforms.files import read_image
 from dcl_monai.utils import DataError
 
-__all__ = ["draw_scribbles", "scribble_items"]
-
 BACKGROUND = 0
 BLANK = 255
 """Value of a voxel off every stroke; with more classes than that, the first value that is no class."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from dcl_monai.utils.files import replace_atomic
 
-__all__ = ["SyntheticVolume", "write_nifti"]
-
 
 class SyntheticVolume(NamedTuple):
     """One image with its label map."""

@@ -26,8 +26,6 @@ from dcl_monai.utils import DataError
 
 from .files import file_of, value_mistakes
 
-__all__ = ["EncodeCandidates", "ExpandCandidates", "IntersectCandidates", "RestrictToCandidates"]
-
 
 class EncodeCandidates(Transform):
     """

@@ -17,8 +17,6 @@ from dcl_monai.utils.images import check_size, check_values, is_nifti, open_imag
 
 from .images import CHANNEL_FILES, is_picture
 
-__all__ = ["CheckImage", "CheckImageD", "CheckImageDict", "CheckImaged", "check_file"]
-
 itk, has_itk = optional_import("itk")
 
 

@@ -17,8 +17,6 @@ from dcl_monai.datalist.dicom import RTSTRUCT, has_pydicom, is_dicom_file, pydic
 from dcl_monai.utils import DataError
 from dcl_monai.utils.errors import in_a_line
 
-__all__ = ["Series", "check_stack", "fill_contours", "read_region", "series_of"]
-
 highdicom, has_highdicom = optional_import("highdicom")
 
 FLIP = np.diag([-1.0, -1.0, 1.0, 1.0])

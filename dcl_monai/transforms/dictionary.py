@@ -11,24 +11,6 @@ from monai.transforms import MapTransform
 from .array import EncodeCandidates, ExpandCandidates, IntersectCandidates, RestrictToCandidates
 from .intensity import Intensity, StandardizeIntensity
 
-__all__ = [
-    "EncodeCandidatesD",
-    "EncodeCandidatesDict",
-    "EncodeCandidatesd",
-    "ExpandCandidatesD",
-    "ExpandCandidatesDict",
-    "ExpandCandidatesd",
-    "IntersectCandidatesD",
-    "IntersectCandidatesDict",
-    "IntersectCandidatesd",
-    "RestrictToCandidatesD",
-    "RestrictToCandidatesDict",
-    "RestrictToCandidatesd",
-    "StandardizeIntensityD",
-    "StandardizeIntensityDict",
-    "StandardizeIntensityd",
-]
-
 
 class ArrayWrapper(MapTransform):
     """An array transform for entries of a dictionary; its ``further`` arguments are others, if they are there."""

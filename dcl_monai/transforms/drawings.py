@@ -21,8 +21,6 @@ from dcl_monai.utils import DataError
 from .dicom import read_region
 from .files import LabelMistake, file_of, geometry_mistakes, read_label, value_mistakes
 
-__all__ = ["Drawings", "contradiction", "read_drawings", "slice_axis"]
-
 SWAPPED = "Image and label swapped"
 """Kind of a mistake that explains all others."""
 MOST_CODES = 2**16

@@ -20,16 +20,6 @@ from .check import check_file
 from .dicom import check_stack
 from .images import as_volume, is_picture, read_picture
 
-__all__ = [
-    "LabelMistake",
-    "file_of",
-    "geometry_mistakes",
-    "read_channels",
-    "read_image",
-    "read_label",
-    "value_mistakes",
-]
-
 AFFINE_TOLERANCE_MM = 1e-2
 SHOWN_VALUES = 10
 """So many label values without a meaning are named."""

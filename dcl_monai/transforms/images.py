@@ -20,21 +20,6 @@ from PIL import Image, ImageColor, UnidentifiedImageError
 from dcl_monai.datalist.sources import PICTURES
 from dcl_monai.utils.files import replace_atomic
 
-__all__ = [
-    "CHANNEL_FILES",
-    "LoadImagesD",
-    "LoadImagesDict",
-    "LoadImagesd",
-    "as_volume",
-    "is_picture",
-    "open_source",
-    "pixel_size_of",
-    "read_picture",
-    "same_grid",
-    "stack_channels",
-    "write_picture",
-]
-
 CHANNEL_FILES = "further_images"
 """Entry of an item: the files of its second channel, its third, ..."""
 MM_PER_INCH = 25.4

@@ -8,8 +8,6 @@ from typing import TypedDict
 import torch
 from monai.transforms import NormalizeIntensity, ScaleIntensityRange, Transform
 
-__all__ = ["Intensity", "StandardizeIntensity"]
-
 
 class Intensity(TypedDict):
     """Grey values of a data set, by which all its images are clipped and scaled."""

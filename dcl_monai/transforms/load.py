@@ -19,8 +19,6 @@ from dcl_monai.utils import DataError
 from .drawings import contradiction, read_drawings
 from .files import file_of
 
-__all__ = ["LoadCandidatesD", "LoadCandidatesDict", "LoadCandidatesd"]
-
 
 class LoadCandidatesd(MapTransform):
     """

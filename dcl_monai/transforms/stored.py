@@ -37,8 +37,6 @@ from dcl_monai.utils import DataError, as_bool
 
 from .files import geometry_mistakes, read_image, read_label
 
-__all__ = ["StoredAnnotationD", "StoredAnnotationDict", "StoredAnnotationd", "check_annotation", "stored_annotation"]
-
 logger = logging.getLogger(__name__)
 
 DATASTORE = "datastore_v2.json"

@@ -21,17 +21,6 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from .errors import DataError
 
-__all__ = [
-    "average",
-    "gather",
-    "leave_process_group",
-    "on_first_rank",
-    "rank_by_rank",
-    "set_rank_timeout",
-    "shard",
-    "start_process_group",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -9,9 +9,6 @@ import sys
 from collections.abc import Iterator
 from types import TracebackType
 
-__all__ = ["DataError", "report_user_errors"]
-
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 WORKER = "in DataLoader worker process"

@@ -16,17 +16,6 @@ import torch
 
 from .errors import DataError, first_line, remedy
 
-__all__ = [
-    "copy_atomic",
-    "file_hash",
-    "load_checked",
-    "remove_stale",
-    "replace_atomic",
-    "save_atomic",
-    "write_atomic",
-]
-
-
 FOLDER = 0x10
 """Flag of a folder among the attributes of an archive's entry."""
 

@@ -20,8 +20,6 @@ import numpy as np
 from .errors import DataError, first_line
 from .files import replace_atomic
 
-__all__ = ["check_inside", "check_size", "check_values", "is_nifti", "open_image", "save_like", "voxel_ml"]
-
 MAX_VOXELS = 2**28
 """Largest image that is taken, as it is stored or on the network's grid: 1 GiB of float32."""
 MIN_SPACING, MAX_SPACING, MAX_EXTENT = 0.01, 100.0, 10000.0

@@ -16,8 +16,6 @@ from .distributed import on_first_rank
 from .errors import DataError, first_line, remedy
 from .files import remove_stale
 
-__all__ = ["is_locked", "lock_outputs", "take_lock"]
-
 NAME = ".lock"
 PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)  # seconds before each attempt: whoever asks for the lock holds it for a moment
 

@@ -8,8 +8,6 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 import dcl_monai
 
-__all__ = ["render_page"]
-
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>

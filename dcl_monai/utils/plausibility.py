@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from scipy import ndimage
 
-__all__ = ["Plausibility"]
-
 RATIO = 2.0
 """A structure is of unusual size that is so many times larger or smaller than all of the bank."""
 MORE_PARTS = 3

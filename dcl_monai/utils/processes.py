@@ -6,8 +6,6 @@ import os
 import threading
 import time
 
-__all__ = ["end_with_server"]
-
 SERVER = "DCL_LABEL_SERVER"
 """Environment variable with the process that a training on a server works for."""
 PERIOD = 0.5

@@ -13,8 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STARTED", "git_state", "read_record", "versions"]
-
 STARTED = float(os.environ.get("DCL_STARTED") or time.monotonic() - time.process_time())
 """When this run began: as the verb says that started this process, since a busy machine takes long to import; else by
 what the process has done until here, on one core."""

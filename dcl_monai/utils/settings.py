@@ -9,8 +9,6 @@ from monai.utils import str2bool
 
 from .errors import DataError
 
-__all__ = ["as_bool", "as_literal"]
-
 
 def as_bool(value: bool | str | int) -> bool:
     """

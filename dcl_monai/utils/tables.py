@@ -8,8 +8,6 @@ from pathlib import Path
 
 from .files import replace_atomic
 
-__all__ = ["read_table", "write_table"]
-
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet takes for a formula."""
 

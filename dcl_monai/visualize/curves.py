@@ -13,8 +13,6 @@ from dcl_monai.utils.files import replace_atomic
 
 from .overlays import COLOURS
 
-__all__ = ["plot_curves"]
-
 
 def plot_curves(rows: Sequence[Mapping[str, float]], terms: Sequence[str], path: str | Path) -> None:
     """

@@ -20,8 +20,6 @@ from dcl_monai.samples import Volume
 from dcl_monai.utils.distributed import on_first_rank
 from dcl_monai.utils.files import replace_atomic
 
-__all__ = ["Example", "class_colour", "draw_examples", "plot_overlays"]
-
 COLOURS = ("tab:blue", "gold", "tab:red", "tab:green", "tab:purple", "tab:cyan", "tab:orange", "tab:pink")
 BACKGROUND_COLOUR = "0.55"
 UNION_COLOUR = "orchid"

@@ -7,8 +7,6 @@ import io
 
 from matplotlib.figure import Figure
 
-__all__ = ["as_png"]
-
 
 def as_png(figure: Figure) -> str:
     """Return a figure as a PNG file in base64."""

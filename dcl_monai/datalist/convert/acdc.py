@@ -11,8 +11,6 @@ from dcl_monai.utils import DataError
 
 from .files import Note, existing_folder, log
 
-__all__ = ["ACDC_CLASSES", "acdc_document", "acdc_items", "convert_acdc", "read_info"]
-
 ACDC_CLASSES = ("background", "RV", "MYO", "LV")
 """Class names in the order of ACDC's label values 0 to 3."""
 

@@ -15,8 +15,6 @@ from dcl_monai.utils import DataError
 
 from .files import Note, existing_folder, log, read_dataset_json
 
-__all__ = ["convert_decathlon"]
-
 
 def convert_decathlon(root: str | Path, note: Note = log) -> dict[str, Any]:
     """

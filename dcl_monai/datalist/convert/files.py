@@ -11,17 +11,6 @@ from typing import Any
 from dcl_monai.datalist.yaml_file import read_file
 from dcl_monai.utils import DataError
 
-__all__ = [
-    "Note",
-    "described",
-    "described_unlabelled",
-    "existing_folder",
-    "files_by_subject",
-    "log",
-    "read_dataset_json",
-    "refuse_unpaired",
-]
-
 Note = Callable[[str], None]
 """Called with a sentence that the reader of a document should know."""
 log: Note = logging.getLogger(__name__).info

@@ -9,8 +9,6 @@ from dcl_monai.utils import DataError
 
 from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, log, refuse_unpaired
 
-__all__ = ["convert_mmwhs"]
-
 CLASSES = ["background", "LV", "MYO", "RV", "LA", "RA", "AO", "PA"]
 VALUES = {
     0: "background",

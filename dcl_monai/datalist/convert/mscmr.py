@@ -18,8 +18,6 @@ from dcl_monai.utils.errors import in_a_line
 from .files import Note, described, described_unlabelled, existing_folder, files_by_subject, log, refuse_unpaired
 from .ring import Ring, find_ring
 
-__all__ = ["convert_mscmr"]
-
 CLASSES = ["background", "RV", "MYO", "LV"]
 ORIGINAL = {0: "background", 200: "MYO", 500: "LV", 600: "RV"}
 REDUCED = (0, 1, 2, 3)

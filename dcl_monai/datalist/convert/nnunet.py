@@ -15,8 +15,6 @@ from dcl_monai.utils import DataError
 
 from .files import Note, existing_folder, log, read_dataset_json
 
-__all__ = ["convert_nnunet"]
-
 
 class Case(BaseModel):
     """Files of a case, where ``dataset.json`` names them: one image per channel."""

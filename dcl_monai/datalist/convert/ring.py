@@ -7,8 +7,6 @@ from collections import Counter
 import numpy as np
 from scipy.ndimage import binary_fill_holes, find_objects
 
-__all__ = ["Ring", "find_ring"]
-
 ENCLOSED = 0.1
 """A structure of which less is enclosed by another one is not taken to lie in a ring."""
 

@@ -12,8 +12,6 @@ from dcl_monai.utils import DataError
 
 from .files import Note, existing_folder, log
 
-__all__ = ["convert_totalsegmentator"]
-
 IMAGES = ("ct", "mri", "mr", "image")
 ENDINGS = (".nii.gz", ".nii")
 MASKS = "segmentations"

@@ -11,8 +11,6 @@ from ..results import RecipeResults, StudyResults
 from ..statistics import summarize
 from .tables import NOTHING, number
 
-__all__ = ["DetailTable", "audit_table", "cost_table", "diagnostics_table", "division_table", "surface_table"]
-
 
 @dataclass
 class DetailTable:

@@ -20,8 +20,6 @@ from dcl_monai.visualize.png import as_png
 from ..results import Case, RunResults, StudyResults
 from .tables import AVERAGE, ReportTable
 
-__all__ = ["draw_cases", "draw_labels", "draw_overlays"]
-
 logger = logging.getLogger(__name__)
 
 MARGIN = 12

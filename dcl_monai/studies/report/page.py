@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PAGE"]
-
 PAGE = """{% extends "page" %}
 {% block title %}Study report: {{ settings.task }}{% endblock %}
 {% block style %}

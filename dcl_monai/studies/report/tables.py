@@ -15,8 +15,6 @@ from ..results import RunResults, StudyResults
 from ..statistics import Comparison, Summary, compare, holm, summarize
 from ..tables import Row, Study
 
-__all__ = ["AVERAGE", "ReportRow", "ReportTable", "fill_table", "number", "write_csv", "write_latex"]
-
 AVERAGE = "average"
 ALPHA = 0.05
 NOTHING = "\N{EN DASH}"

@@ -20,8 +20,6 @@ from .figures import draw_cases, draw_labels, draw_overlays
 from .page import PAGE
 from .tables import AVERAGE, ReportTable, fill_table, number, write_csv, write_latex
 
-__all__ = ["write_report"]
-
 REFERENCES = ("dcl", "paper_6", "compatible_ce")
 """Recipe by which the pictures are ordered: the first of these that has results, else the first recipe."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from ..draws import FloatArray, Range, harmonics, uniform
 from .sequences import Sequence
 
-__all__ = ["GROUPS", "Anatomy", "draw_anatomy"]
-
 
 class _GroupRanges(NamedTuple):
     """Ranges of the shape parameters that differ between the groups (mm at ED, or ratios); those of a normal heart."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..draws import FloatArray
 
-__all__ = ["THETA", "across", "away", "bump", "contour", "lookup", "taper"]
-
 _ANGLES = 720
 
 THETA = np.linspace(-np.pi, np.pi, _ANGLES, endpoint=False, dtype=np.float32)

@@ -15,8 +15,6 @@ from .contours import bump, contour, lookup
 from .heart_shape import FAR, HeartShape, Region, shape_heart
 from .scars import Scar, paint_scars
 
-__all__ = ["LABELS", "render_heart"]
-
 LABELS = {"RV": 1, "MYO": 2, "LV": 3}
 """Label value of each structure; 0 is background."""
 

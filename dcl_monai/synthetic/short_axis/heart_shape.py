@@ -11,8 +11,6 @@ from ..draws import FloatArray, smooth_noise
 from .anatomy import Anatomy
 from .contours import THETA, across, bump, contour, lookup, taper
 
-__all__ = ["FAR", "HeartShape", "Region", "draw_region", "shape_heart"]
-
 FAR = np.float32(50.0)
 """Distance where a structure is absent."""
 

@@ -13,8 +13,6 @@ from .anatomy import Anatomy
 from .contours import away, lookup
 from .heart_shape import HeartShape, Region
 
-__all__ = ["Scar", "draw_scars", "paint_scars"]
-
 _SOFTNESS = 0.25  # width of a scar's edge relative to the wall or to the scar's extent
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from ..draws import Range
 
-__all__ = ["CINE", "LATE_ENHANCEMENT", "Sequence"]
-
 
 class Sequence(NamedTuple):
     """What a sequence fixes: ranges of the stack's geometry, of the contrast and of the image quality."""

@@ -17,8 +17,6 @@ from .heart_shape import draw_region
 from .scars import Scar, draw_scars
 from .thorax import render_thorax
 
-__all__ = ["PHASES", "SyntheticSubject", "synthesize_late_enhancement", "synthesize_subject"]
-
 PHASES = ("ED", "ES")
 """Cardiac phases of a subject."""
 

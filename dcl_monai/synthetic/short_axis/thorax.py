@@ -11,8 +11,6 @@ from ..painting import Ellipsoid, Grid, blend, cover, paint_ellipsoids
 from .anatomy import Anatomy
 from .contours import THETA, contour, lookup, taper
 
-__all__ = ["render_thorax"]
-
 _BODY_CENTRE = (42.0, 18.0)  # the point behind the heart around which the body's outline is drawn
 
 

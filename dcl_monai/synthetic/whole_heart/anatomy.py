@@ -9,8 +9,6 @@ from scipy.spatial.transform import Rotation
 
 from ..draws import FloatArray, uniform
 
-__all__ = ["Anatomy", "draw_anatomy"]
-
 
 @dataclass(frozen=True)
 class Anatomy:

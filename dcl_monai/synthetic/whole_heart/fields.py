@@ -11,8 +11,6 @@ from scipy.interpolate import CubicSpline
 
 from ..draws import FloatArray
 
-__all__ = ["apart", "dot", "ellipsoid", "half_space", "intersection", "smooth_path", "tube", "union", "vector"]
-
 _FAR = np.float32(15.0)  # more than any wall, rounding or edge
 
 

@@ -11,8 +11,6 @@ from ..painting import blend, cover
 from .anatomy import Anatomy
 from .heart_shape import HeartShape
 
-__all__ = ["LABELS", "label_heart", "paint_heart"]
-
 LABELS = {"LV": 1, "MYO": 2, "RV": 3, "LA": 4, "RA": 5, "AO": 6, "PA": 7}
 """Label value of each structure; 0 is background."""
 

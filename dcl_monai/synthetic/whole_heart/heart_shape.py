@@ -10,8 +10,6 @@ from ..draws import FloatArray
 from .anatomy import Anatomy
 from .fields import apart, ellipsoid, half_space, intersection, smooth_path, tube, union, vector
 
-__all__ = ["HeartShape", "shape_heart"]
-
 # The frame of the left ventricle: from base to apex (left, forwards, down), from its axis to the right ventricle
 # (right, forwards), and across both (down, backwards).
 _APEX = vector(0.619, -0.579, -0.530)

@@ -13,8 +13,6 @@ from .heart import label_heart, paint_heart
 from .heart_shape import shape_heart
 from .thorax import render_thorax
 
-__all__ = ["synthesize_whole_heart"]
-
 
 def synthesize_whole_heart(seed: int) -> SyntheticVolume:
     """Image one synthetic subject, which depends on the seed only; the axes point to the left, back and up."""

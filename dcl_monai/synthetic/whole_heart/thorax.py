@@ -11,8 +11,6 @@ from ..painting import Ellipsoid, Grid, blend, cover, paint_ellipsoids
 from .anatomy import Anatomy
 from .fields import ellipsoid, smooth_path, tube, vector
 
-__all__ = ["render_thorax"]
-
 
 class _Scene(NamedTuple):
     """The image under way with what all organs need."""

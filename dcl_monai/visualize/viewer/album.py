@@ -14,8 +14,6 @@ from dcl_monai.datalist.splits import SPLITS
 from dcl_monai.utils import DataError
 from dcl_monai.utils.files import write_atomic
 
-__all__ = ["VIEW_FILE", "Album", "Case", "Kind", "Layer", "find_album", "write_album"]
-
 VIEW_FILE, DATALIST_FILE, REPORT_FILE = "view.json", "view_datalist.json", "report.json"
 VERSION = 1
 Kind = Literal["drawn", "filled", "prediction", "uncertainty"]

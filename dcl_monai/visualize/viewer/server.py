@@ -24,8 +24,6 @@ from dcl_monai.visualize.overlays import UNION_COLOUR, class_colour
 from .album import Album
 from .volumes import NOTHING, UNION, Volume, load_volume
 
-__all__ = ["ViewServer"]
-
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"

@@ -18,8 +18,6 @@ from dcl_monai.utils.images import is_nifti, open_image
 
 from .album import Album, Case, Layer
 
-__all__ = ["NOTHING", "UNION", "Volume", "load_volume", "read_image"]
-
 NOTHING, UNION = 255, 254
 """Value of a voxel of whose class nothing is known, and of one that may be of several structures."""
 LABELS = ("drawn", "filled", "prediction")
