@@ -52,14 +52,22 @@ class LoadImagesd(LoadImaged):
         d = dict(data)
         further, pixel_size = d.pop(CHANNEL_FILES, ()), d.pop("pixel_size", None)
         for key in self.key_iterator(d):
-            channels = (self.load(path, pixel_size, reader) for path in (d[key], *further))
+            path = d[key]
+            if isinstance(path, (str, Path)) and is_picture(path):
+                d[key] = read_picture(path, pixel_size=pixel_size)
+            else:
+                d = dict(super().__call__(d, reader))
+            channels = [d[key], *(self.load(name, pixel_size) for name in further)]
             d[key] = stack_channels([as_volume(channel) for channel in channels])
             d[key].meta["original_channel_dim"] = 0  # for an EnsureChannelFirstd that follows
         return d
 
-    def load(self, path: str | Path, pixel_size: Sequence[float] | None, reader: Any) -> MetaTensor:
-        """Load the file of a channel."""
-        return read_picture(path, pixel_size=pixel_size) if is_picture(path) else self._loader(path, reader)
+    def load(self, path: str | Path, pixel_size: Sequence[float] | None) -> MetaTensor:
+        """Load the file of a further channel."""
+        if is_picture(path):
+            return read_picture(path, pixel_size=pixel_size)
+        loaded = self._loader(path)
+        return loaded if isinstance(loaded, MetaTensor) else loaded[0]  # MONAI Label asks for the header, too
 
 
 def is_picture(path: str | Path) -> bool:
