@@ -98,8 +98,9 @@ def fit_schedule(
         parts = (now - STARTED, least, after)
         begun, training, ending = (f"{seconds / 60:.1f}" for seconds in parts)
         raise DataError(
-            f"--minutes {minutes:g} is too short. The least is {1.1 * sum(parts) / 60:.1f} here: {begun} until "
-            f"training starts, {training} for {LEAST} steps of each stage and two validations, {ending} for the test."
+            f"--minutes {minutes:g} is too short. At least {1.1 * sum(parts) / 60:.1f} are needed here: {begun} "
+            f"until training starts, {training} for {LEAST} steps of each stage and two validations, {ending} for the "
+            "test."
         )
     stage1, stage2, iterations = divide_time(left, steps, validating)
     seconds = (iterations * steps[0] + validating, iterations * steps[1] + validating, after)

@@ -103,7 +103,7 @@ def check_paths(given: Mapping[str, Any]) -> None:
     for name in PATHS:
         value = given.get(name)
         if isinstance(value, str) and "#" in value and value[0] not in "$@%":
-            raise DataError(f"--{name} {value}: MONAI does not take a '#' in settings as it is. Use a path without it.")
+            raise DataError(f"--{name} {value}: MONAI reads '#' in a setting as a reference. Use a path without it.")
 
 
 def check_overlays(files: Iterable[str | Path]) -> None:

@@ -94,7 +94,7 @@ def write_readme(settings: BundleSettings, datalist: Datalist, digest: str, size
 | network | CompNet around MONAI's {settings.backbone}, features {"-".join(map(str, settings.network["filters"]))} |
 | training | {epochs} of {settings.iterations_per_epoch} steps: {steps} steps of {settings.batch_size} |
 
-Why: `docs/plan.txt`.
+The reasons are in `docs/plan.txt`.
 
 ## Commands
 
@@ -121,7 +121,7 @@ Subjects, and in how many of them (training / validation / test) each structure 
 ## What the model carries
 
 `models/model.pt` holds the weights **and up to {settings.bank_size} training images per class with their masks**.
-Whoever gets the model gets these images. Share it only if you may share them, or give it another bank:
+Anyone who has the model has these images. Share it only if you may share them, or replace the bank:
 `dcl-monai bank`.
 
 ## Limits
@@ -132,6 +132,6 @@ Research only, not a medical device. Licence of the data: `data_license.txt`.
 
 def write_licence(datalist: Datalist) -> str:
     """The licence of the data, for its owner to complete."""
-    lines = [f"Data set {name}: state its licence here, and who gave leave to use it." for name in subjects(datalist)]
+    lines = [f"Data set {name}: state its licence here, and who permitted its use." for name in subjects(datalist)]
     note = "A model carries images of its training data in its conditional bank: its use falls under the same terms."
     return "\n".join([*lines, "", note, ""])

@@ -113,9 +113,9 @@ def prepare_bundle(
             nnU-Net's size, for a GPU; default: by the device.
         memory_gb: memory of the device that trains.
         device: ``"cpu"`` or ``"cuda"``; default: CUDA if this machine has it.
-        dims: 2 or 3; default: by the data.
+        dims: 2 or 3; default: 2 if slices are thick and few.
         modality: ``"ct"`` or ``"mr"``; default: by the data.
-        authors: who makes the bundle, for ``metadata.json``.
+        authors: authors of the bundle, for ``metadata.json``.
         workers: processes that read the data.
     """
     folder = Path(folder).resolve()
@@ -140,8 +140,8 @@ def settings_of(name: str, datalist: Datalist, plan: Plan, schedule: Schedule, a
         name=name,
         title=name,
         task=f"Segmentation of {', '.join(classes[1:])} from partial labels",
-        description=f"One {plan.dims}D network for all structures, trained by Deep Compatible Learning on images of "
-        "which each may show only some of them",
+        description=f"One {plan.dims}D network for all structures, trained by Deep Compatible Learning on images "
+        "that may each show only some of them",
         classes=tuple(classes),
         spatial_dims=plan.dims,
         pixdim=tuple(overlay["pixdim"]),

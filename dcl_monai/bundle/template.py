@@ -1,5 +1,5 @@
 """
-Bundles are made from one template: the files of ``template/`` with a few values put in. So are those of the repository,
+All bundles are made from one template, the files of ``template/`` with a few values filled in: those of the repository,
 which simulate partial annotation, and those of a user's own data (:mod:`dcl_monai.bundle.new`).
 
 The template is text, as Python's :py:class:`string.Template` reads it with ``~`` for its ``$``, which MONAI's

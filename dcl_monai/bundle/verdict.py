@@ -8,7 +8,9 @@ from pathlib import Path
 
 import ignite.distributed as idist
 import numpy as np
+import torch
 
+from dcl_monai.networks import load_model
 from dcl_monai.utils.tables import read_table
 
 from .record import finish_record
@@ -48,7 +50,8 @@ def give_verdict(output_dir: str | Path, classes: Sequence[str]) -> str:
         parts.append(f"validation Dice {right:.3f}, with shuffled conditions {shuffled:.3f}: {matter}")
     bad = [name for name, value in means.items() if value < ALARMING]
     if bad:
-        parts.append(f"ALARM: {', '.join(bad)} was not found. Look at overlays.png, check the labels, or train longer")
+        found = f"{', '.join(bad)} {'was' if len(bad) == 1 else 'were'} not found"
+        parts.append(f"ALARM: {found}. Look at overlays.png, check the labels, or train longer")
     return "verdict: " + "; ".join(parts) + "."
 
 
@@ -66,7 +69,8 @@ def print_summary(output_dir: str, model_file: str, bundle_root: str) -> None:
     classes = json.loads((Path(output_dir) / "datalist.json").read_text(encoding="utf-8"))["classes"]
     verdict = give_verdict(output_dir, classes)
     finish_record(output_dir, verdict)
-    print(f"model, with its conditional bank: {model_file}")
+    carries = load_model(model_file)["model"].get("bank.images", torch.zeros(0)).dim() > 4
+    print(f"model: {model_file}" + " (contains training images: its conditional bank)" * carries)
     print(f"test table, curves.png, overlays.png, history.csv, record.json, training.log, config.json: {output_dir}")
     print(verdict)
     print(

@@ -152,7 +152,7 @@ def check_imports(folder: Path) -> None:
             if root not in sys.stdlib_module_names and PACKAGES.get(root, root) not in named:
                 raise DataError(
                     f"{path}: uses the package {root}, which required_packages_version of metadata.json does not name. "
-                    "Add it there, or do without."
+                    "Add it there, or do not use it."
                 )
 
 
@@ -209,8 +209,8 @@ def check_model(folder: Path) -> None:
     classes = content["settings"].get("classes", said)
     if classes != said:
         raise DataError(
-            f"{path}: draws {', '.join(classes)}, but metadata.json says {', '.join(said)}. It is the model of another "
-            "bundle: train this one, or correct channel_def."
+            f"{path}: segments {', '.join(classes)}, but metadata.json says {', '.join(said)}. It is the model of "
+            "another bundle: train this one, or correct channel_def."
         )
     dims = len(form["inputs"]["image"]["spatial_shape"])
     if content["settings"].get("network", {}).get("spatial_dims", dims) != dims:

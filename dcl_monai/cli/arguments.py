@@ -46,7 +46,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 def add_planning(parser: argparse.ArgumentParser) -> None:
     """Add what a network is planned for."""
     parser.add_argument(
-        "--memory", type=gigabytes, default=8.0, metavar="GB", help="memory of the device that will train (default: 8)"
+        "--memory", type=gigabytes, default=8.0, metavar="GB", help="memory of the device that trains (default: 8)"
     )
     parser.add_argument(
         "--device",

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     content = load_model(arguments.model)
     model, settings = arguments.model, content["settings"]
     if settings and not settings["network"].get("conditional", True):
-        raise DataError(f"{model}: was trained without conditions, so it uses no bank.")
+        raise DataError(f"{model}: was trained without conditions, so it has no bank to show or replace.")
     if arguments.datalist is not None:
         if arguments.size < 1:
             raise DataError(f"--size {arguments.size}: at least one image per class is needed.")
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(describe(state, classes, model))
     if arguments.show is not None:
         draw_bank(state, classes, arguments.show)
-        print(f"drawn in {arguments.show}")
+        print(f"picture: {arguments.show}")
     return 0
 
 
@@ -85,7 +85,10 @@ def training_set(config_file: Path, datalist: Path, settings: Mapping[str, Any])
                 raise
             raise known from error
     if list(classes) != settings.get("classes", list(classes)):
-        raise DataError(f"{datalist}: its classes are {list(classes)}, but those of the model {settings['classes']}.")
+        raise DataError(
+            f"{datalist}: its classes are {list(classes)}, but the model has {settings['classes']}. Give a datalist "
+            "of these classes in the same order."
+        )
     return dataset
 
 
@@ -109,7 +112,7 @@ def describe(state: Mapping[str, torch.Tensor], classes: Sequence[str], model: P
     size = " x ".join(map(str, images.shape[3:]))
     return (
         f"{model}: a bank of {int(valid.sum())} images of {size} with their masks ({counts}).\n"
-        "Whoever gets the model gets these images: pass it on only where they may go."
+        "Anyone who has the model has these images: share it only with people who may have them."
     )
 
 

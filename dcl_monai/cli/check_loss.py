@@ -20,17 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "loss",
         metavar="MODULE:NAME",
-        help="function or class of a loss(logits, candidates) that gives a scalar: logits and boolean candidate sets, "
-        "both Bm[HWD]; the module may be in the working directory",
+        help="function or class; called as loss(logits, candidates), it returns a scalar: logits and boolean candidate "
+        "sets, both Bm[HWD]; the module may be in the working directory",
     )
     parser.add_argument("--num_classes", type=int, default=4, metavar="M", help="classes m (default: 4)")
     parser.add_argument(
         "--arguments",
         default="{}",
         metavar="JSON",
-        help="arguments of the class, as JSON; num_classes is given by itself if it takes it",
+        help="arguments of the class, as JSON; num_classes is added if the class takes it",
     )
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="more find more (default: 20)")
+    parser.add_argument(
+        "--trials", type=int, default=20, metavar="N", help="trials per kind of annotation and image size (default: 20)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

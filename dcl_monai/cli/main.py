@@ -15,9 +15,9 @@ from dcl_monai.utils import DataError
 from .verbs import VERBS, add_verb
 
 COMMANDS = {
-    "audit": "find drawn labels that models contradict which did not see them",
+    "audit": "find drawn labels contradicted by models that did not see them",
     "bank": "show the images that a model carries, or replace them",
-    "bounds": "calibrate bounds of Dice and volume that a model gives with its results",
+    "bounds": "calibrate bounds of Dice and volume for the results of a model",
     "check": "look at every file of a datalist and write a report",
     "check-loss": "tell whether a loss of your own is compatible",
     "complete": "fill what nobody drew, and write full labels for other tools",
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit code: 0, or 1 for a mistake of the user, which is shown as one line.
     """
     name = "dcl-monai" if Path(sys.argv[0]).stem == "dcl-monai" else "python -m dcl_monai"
-    parser = argparse.ArgumentParser(prog=name, description="Partial labels for MONAI.")
+    parser = argparse.ArgumentParser(prog=name, description="Train on partial labels, with MONAI.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary)

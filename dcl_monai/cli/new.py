@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for a GPU (default: by the device)",
     )
     add_planning(parser)
-    parser.add_argument("--authors", default="not given", help="who makes the bundle, for its metadata")
+    parser.add_argument("--authors", default="not given", help="authors of the bundle, for its metadata")
     add_workers(parser)
     parser.add_argument(
         "--force", action="store_true", help="replace configs and README of a bundle; its models and runs stay"
@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         f"training: size {bundle.size}, {schedule.stage1_epochs} + {schedule.stage2_epochs} epochs of "
         f"{schedule.iterations} steps, {sum(schedule.steps)} in all; {bundle.time_said()}"
     )
-    print(f"bundle: {arguments.bundle}; complete {arguments.bundle}/docs/data_license.txt\nnext:")
+    said = arguments.authors != "not given"
+    authors = "" if said else f", authors and copyright in {arguments.bundle}/configs/metadata.json"
+    print(f"bundle: {arguments.bundle}; complete {arguments.bundle}/docs/data_license.txt{authors}\nnext:")
     print(f"  dcl-monai train {folder}")
     return 0

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_argument("--split_seed", type=int, metavar="N", help="seed of the split (default: 0)")
     shared.add_argument(
-        "--fold", type=int, metavar="N", help="the split of that seed that tests the next subjects (default: 0)"
+        "--fold", type=int, metavar="N", help="fold of the split: each fold tests other subjects (default: 0)"
     )
     shared.add_argument("--budget", choices=BUDGETS, help="epochs and iterations by name (default: short)")
     shared.add_argument("--epochs", type=int, nargs=2, metavar=("A", "B"), help="epochs of stage 1 and stage 2")

@@ -102,7 +102,7 @@ class DCLTrainer(SupervisedTrainer):
             raise ValueError(f"the weight of the dual loss must be between 0 and 1, got {dual_weight}.")
         if kwargs.get("epoch_length") is None and len(train_data_loader) == 0:
             raise DataError(
-                f"{len(train_data_loader.sampler)} training image(s) or slices of them per epoch make no batch of "  # type: ignore[arg-type]
+                f"{len(train_data_loader.sampler)} training image(s) or slices per epoch do not fill a batch of "  # type: ignore[arg-type]
                 f"{train_data_loader.batch_size}. Set a smaller --batch_size."
             )
         self.criterion = loss_function

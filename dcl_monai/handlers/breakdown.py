@@ -76,7 +76,7 @@ class StopOnBreakdown:
         )
         raise DataError(
             f"training broke down in epoch {engine.state.epoch}, iteration {iteration}: {what}{batch}. {remedy}. "
-            "The best model of before stays."
+            "The best model so far is kept."
         )
 
 

@@ -98,7 +98,7 @@ class UpdateServedModel:
         state = self.network.state_dict()
         broken = non_finite(state)
         if broken is not None:
-            raise DataError(f"{self.path}: training broke down ({broken} is not finite). The model stays as it was.")
+            raise DataError(f"{self.path}: training broke down ({broken} is not finite). The served model is kept.")
         after = self.scores()
         worse = [name for name, score in after.items() if not score >= self.before[name]]
         compared = ", ".join(f"{name} {self.before[name]:.3f} to {score:.3f}" for name, score in after.items())
@@ -117,7 +117,7 @@ class UpdateServedModel:
         logger.info(
             f"The new model {'is served now' if candidate is None else 'is not taken'}: {why} "
             f"(mean Dice: {compared or 'none'}). "
-            + (f"It waits for a person in {candidate}." if candidate else "The one before is kept in `previous`.")
+            + (f"start.sh --approve serves it: {candidate}." if candidate else "The one before is kept in `previous`.")
         )
 
     def scores(self) -> dict[str, float]:

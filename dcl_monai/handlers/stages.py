@@ -60,7 +60,7 @@ class BestModel:
             if broken is not None:
                 raise DataError(
                     f"training broke down: {broken} is not finite. Lower --learning_rate. The best model "
-                    "of before stays."
+                    "so far is kept."
                 )
             self.score, self.epoch, self.weights = score, engine.state.epoch, weights
             engine.fire_event(DCLEvents.NEW_BEST)

@@ -77,7 +77,7 @@ class TimeBudget:
             return
         total = on_first_rank(self.fitting)(epoch)
         if total != engine.state.max_epochs:
-            logger.info(f"{total} epochs fit into the time, not {engine.state.max_epochs}.")
+            logger.info(f"{total} epochs instead of {engine.state.max_epochs}, to end in time.")
             engine.state.max_epochs = total
             self.lr_scheduler.stage2_steps = (total - plan.stage1_epochs) * engine.state.epoch_length
 

@@ -114,8 +114,8 @@ class PartialDiceMetric(CumulativeIterationMetric):
         averaged = classes if bool(shown[classes].any()) else slice(None)
         if not bool(shown[averaged].any()):
             raise DataError(
-                "no image of this set shows any of the classes or unions, so there is nothing to measure: validation "
-                "and test need images with labels."
+                "no image of this set shows a class or union, so nothing can be measured. Add labelled images to "
+                "validation and test."
             )
         values = [float(mean) if seen else None for mean, seen in zip(means, shown, strict=True)]
         return float(means[averaged][shown[averaged]].mean()), values

@@ -146,8 +146,8 @@ def load_trained(network: DCLNet, path: str | Path, classes: Sequence[str]) -> D
     trained = content["settings"].get("classes", list(classes))
     if trained != list(classes):
         raise DataError(
-            f"{path}: draws {', '.join(trained)}, but the data has {', '.join(classes)}. Evaluate it on data with its "
-            "classes, by the same names in the same order."
+            f"{path}: segments {', '.join(trained)}, but the data has {', '.join(classes)}. Evaluate it on data with "
+            "its classes, by the same names in the same order."
         )
     return load_weights(network, content, path)
 
@@ -174,7 +174,7 @@ def _check_bank(state: Mapping[str, torch.Tensor], num_classes: int, path: str |
     places = images.shape[:2]
     fits = masks.shape == places + images.shape[3:] and valid.shape == places and descriptors.shape[:2] == places
     if not fits or len(images) != num_classes or valid.dtype != torch.bool:
-        raise DataError(f"{path}: its conditional bank does not fit together. Make it again: python -m dcl_monai bank.")
+        raise DataError(f"{path}: its conditional bank is inconsistent. Make it again: python -m dcl_monai bank.")
 
 
 def _read_settings(packed: Any, path: Path) -> Any:

@@ -84,7 +84,7 @@ def check_plan(plan: Mapping[str, Any], spatial_dims: int) -> None:
     """
     if plan["spatial_dims"] != spatial_dims:
         raise DataError(
-            f"this plan is one of {plan['spatial_dims']} dimensions, but the bundle has {spatial_dims}: merge it over "
+            f"this plan is {plan['spatial_dims']}D, but the bundle is {spatial_dims}D: merge it over "
             f"{plan['bundle']}/train.json, or plan again with --dims {spatial_dims}."
         )
 

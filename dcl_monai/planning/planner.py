@@ -222,7 +222,7 @@ def intensity_of(fingerprint: Fingerprint, ct: bool, channel: int = 0) -> Intens
     if not ct:
         return None
     if not fingerprint.foreground.size:
-        raise DataError("no training image shows a structure whose grey values could be taken: use --modality mr.")
+        raise DataError("no training image shows a structure, so CT values cannot be measured: use --modality mr.")
     found = {name: round(value, 4) for name, value in fingerprint.statistics(channel).items()}
     if not found["std"] > 0 or not found["percentile_00_5"] < found["percentile_99_5"]:
         raise DataError(f"all annotated voxels have the value {found['mean']:g}: this is not CT. Use --modality mr.")

@@ -100,7 +100,7 @@ def test_two_trainings_at_once(installed, hospitals, tmp_path):
     three = [installed.start(*words, cwd=tmp_path) for words in (training, training, short)]
     printed = [process.communicate()[0] for process in three]
     assert [process.returncode for process in three] == [0, 0, 1], "\n".join(text[-1500:] for text in printed)
-    assert "error: --minutes 0.01 is too short. The least is " in printed[2]
+    assert "error: --minutes 0.01 is too short. At least " in printed[2]
     assert "/dcl_monai/bundle/configs/minutes.json" in printed[2]  # the wheel's, not the clone's
     complete = [path.parent for path in (tmp_path / "hearts" / "runs").glob("*/record.json")]
     assert [json.loads((folder / "record.json").read_text())["status"] for folder in complete] == ["complete"] * 2

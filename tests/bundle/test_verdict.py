@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-import pytest
+import json
 
-from dcl_monai.bundle.verdict import give_verdict
+import pytest
+import torch
+
+from dcl_monai.bundle.verdict import give_verdict, print_summary
 from dcl_monai.utils.tables import write_table
 
 CLASSES = ["background", "RV", "LV"]
@@ -28,6 +31,8 @@ def test_one_line(tmp_path, shuffled, said):
 def test_alarm(tmp_path):
     write(tmp_path, [["a", "p1", 0.9, 0.03, 0.9], ["a", "p2", 0.8, 0.01, 0.9]])
     assert "ALARM: LV was not found." in give_verdict(tmp_path, CLASSES)
+    write(tmp_path, [["a", "p1", 0.02, 0.03, 0.9]])
+    assert "ALARM: RV, LV were not found." in give_verdict(tmp_path, CLASSES)
 
 
 def test_what_no_volume_shows_and_no_test(tmp_path):
@@ -37,3 +42,15 @@ def test_what_no_volume_shows_and_no_test(tmp_path):
     assert give_verdict(tmp_path, CLASSES).startswith("verdict: validation Dice 0.848, no test; LV not measured")
     (tmp_path / "history.csv").unlink()
     assert give_verdict(tmp_path, CLASSES).startswith("verdict: nothing was measured")
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+def test_a_model_with_a_bank_carries_images(tmp_path, capsys, conditional):
+    write(tmp_path, [["a", "p1", 0.9, 0.7, ""]])
+    (tmp_path / "datalist.json").write_text(json.dumps({"classes": CLASSES}))
+    images = torch.zeros(3, 2, 1, 4, 4) if conditional else torch.zeros(0)
+    torch.save({"weight": torch.zeros(1), "bank.images": images}, tmp_path / "model.pt")
+    print_summary(str(tmp_path), str(tmp_path / "model.pt"), "bundle")
+    first, *_ = capsys.readouterr().out.splitlines()
+    carries = " (contains training images: its conditional bank)" if conditional else ""
+    assert first == f"model: {tmp_path / 'model.pt'}{carries}"

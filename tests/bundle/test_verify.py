@@ -98,7 +98,7 @@ BROKEN = {
     "licence": (lambda folder: (folder / "LICENSE").unlink(), {"required files"}, "LICENSE is missing"),
     "version": (edit_config("metadata.json", version="0.2.0"), {METADATA}, "version 0.2.0 is not in the changelog"),
     "network": (other_network, {MODEL, EXPORT}, "final_conv.bias"),
-    "another bundle": (lambda folder: save(folder, ORGANS), {MODEL}, "draws background, liver"),
+    "another bundle": (lambda folder: save(folder, ORGANS), {MODEL}, "segments background, liver"),
     "import": (edit_config("evaluate.json", imports=["$import pandas"]), {"imports"}, "package pandas"),
 }
 

@@ -145,7 +145,7 @@ def numeric(*values: object) -> bool:
     ("change", "words"),
     [
         ({"batch_size": 0}, "--batch_size is 0, but it must be greater than 0."),
-        ({"batch_size": 1000}, "20 training image(s) or slices of them per epoch make no batch of 1000. Set a smaller"),
+        ({"batch_size": 1000}, "20 training image(s) or slices per epoch do not fill a batch of 1000. Set a smaller"),
         ({"iterations_per_epoch": 0}, "--iterations_per_epoch is 0, but it must be greater than 0."),
         ({"learning_rate": -1}, "--learning_rate is -1, but it must be greater than 0."),
         ({"learning_rate": float("nan")}, "--learning_rate is nan, but it must be a finite number."),
@@ -163,7 +163,7 @@ def test_settings(data, tmp_path, change, words):
 
 
 class TestBreakdown:
-    """It stops at the first loss that is not finite, and the model of before stays."""
+    """It stops at the first loss that is not finite, and the best model so far is kept."""
 
     def test_learning_rate(self, data, tmp_path):
         (tmp_path / "out").mkdir()

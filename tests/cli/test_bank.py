@@ -105,7 +105,7 @@ def test_show(bank, model, tmp_path):
     code, printed, _ = bank(model, "--show", tmp_path / "bank.png")
     assert code == 0
     assert "6 images of 16 x 16" in printed
-    assert "Whoever gets the model gets these images" in printed
+    assert "Anyone who has the model has these images" in printed
     assert imread(tmp_path / "bank.png").std() > 0.05
 
 

@@ -100,7 +100,7 @@ def test_files_are_those_of_rank_0(trained):
     for name in ("model.pt", "checkpoint.pt", "history.csv", "curves.png", "overlays.png", "datalist.json"):
         assert (output / name).exists(), name
     assert len({path.name.split(".")[-2] for path in (output / "tensorboard").iterdir()}) == 1, "one process"
-    assert log.count("model, with its conditional bank") == 1
+    assert log.count("contains training images: its conditional bank") == 1
     assert log.count("epoch 2/2 stage 2") == 1
     assert log.count("both networks start from stage 1's best") == 1
     assert not list(output.rglob("*.tmp"))

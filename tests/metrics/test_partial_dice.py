@@ -213,7 +213,7 @@ class TestPartialDiceMetric:
     @pytest.mark.parametrize("annotated", [[], [0], [3]], ids=["nothing", "background alone", "absent class"])
     def test_nothing_to_measure(self, annotated):
         metric = self.measure((predict(PRED), encode(TRUTH, annotated)))
-        with pytest.raises(ValueError, match="nothing to measure"):
+        with pytest.raises(ValueError, match="nothing can be measured"):
             metric.aggregate()
 
     def test_unions_do_not_enter_the_mean(self):
@@ -234,7 +234,7 @@ class TestPartialDiceMetric:
 
     def test_union_does_not_help_where_it_is_not_drawn(self):
         metric = self.measure((predict(PRED), encode(TRUTH, [3])), unions=HEART)
-        with pytest.raises(DataError, match="nothing to measure: validation and test need"):
+        with pytest.raises(DataError, match="nothing can be measured"):
             metric.aggregate()
 
     def test_reset(self):

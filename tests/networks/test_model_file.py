@@ -97,7 +97,7 @@ def test_evaluated_for_the_classes_it_was_trained_for(conditional_model, conditi
     loaded = load_trained(network(), conditional_model, ("background", "MYO", "LV"))
     assert torch.equal(loaded.state_dict()["bank.images"], conditional_net.state_dict()["bank.images"])
     for others in (["background", "LV", "MYO"], ["background", "MYO"]):
-        with pytest.raises(DataError, match=f"draws background, MYO, LV, but the data has {', '.join(others)}[.]"):
+        with pytest.raises(DataError, match=f"segments background, MYO, LV, but the data has {', '.join(others)}[.]"):
             load_trained(network(), conditional_model, others)
 
 
@@ -209,5 +209,5 @@ class TestOtherNetwork:
     def test_bank_that_does_not_fit_together(self, conditional_model, name):
         content = load_model(conditional_model)
         content["model"][f"bank.{name}"] = content["model"][f"bank.{name}"][:2]
-        with pytest.raises(DataError, match="bank does not fit together"):
+        with pytest.raises(DataError, match="bank is inconsistent"):
             load_weights(network(), content, conditional_model)
