@@ -10,6 +10,31 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environment=${DCL_DEPLOY_ENV:-$(dirname "$here")/.venv-deploy}
 
+usage() {
+    cat <<TEXT
+Usage: bash serve/deploy/run.sh --bundle DIR --input DIR --output DIR [--codes FILE] [--sha256 HASH]
+                                [--exclude PATTERN ...]
+       bash serve/deploy/run.sh --install [--cpu]
+
+  --bundle   folder of the bundle, with configs/ and models/model.ts
+  --input    folder of NIfTI files and DICOM series
+  --output   folder of the results
+  --codes    JSON file with codes of further structures, for DICOM SEG
+  --sha256   hash that models/model.ts must have
+  --exclude  patterns of file names that are no images (default: labels and earlier outputs)
+  --install  only make the environment (2 GB), which the first run does otherwise
+  --cpu      with torch for machines without a GPU
+
+The environment is made in \$DCL_DEPLOY_ENV (default: serve/.venv-deploy) by \$PYTHON (default: python3.11 or python3).
+TEXT
+}
+
+for argument; do
+    case $argument in
+        -h | --help) usage && exit ;;
+    esac
+done
+
 hash_of() { sha256sum <"$here/$1" | cut -d " " -f 1; }
 
 locks=(lock.txt lock-cpu.txt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -31,6 +32,17 @@ def test_every_package_has_its_hash(name):
     assert all(re.fullmatch(r"[\w.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+", entry) for entry in entries)
     imported = (FOLDER / "requirements.txt").read_text().splitlines()
     assert {normal(line) for line in imported if not line.startswith("#")} <= pinned(name).keys()
+
+
+def test_help_installs_nothing(tmp_path):
+    line = ["bash", FOLDER / "run.sh", "--bundle", "x", "--help"]
+    environment = {"PATH": os.environ["PATH"], "DCL_DEPLOY_ENV": str(tmp_path / "env"), "PYTHON": "false"}
+    shown = subprocess.run(line, capture_output=True, text=True, check=True, env=environment).stdout
+    program = (FOLDER / "app" / "__main__.py").read_text()
+    options = ["--bundle", "--input", "--output", *re.findall(r'add_argument\(\s*"(--\w+)"', program)]
+    assert len(options) == 6
+    assert all(option in shown for option in options)
+    assert not (tmp_path / "env").exists()
 
 
 def test_cpu_and_gpu_differ_in_torch_alone():
