@@ -28,7 +28,7 @@ class Averaging(nn.Module):
     """
     Reduce the entries of one part of a loss to a value per item, independent of the item's batch mates.
 
-    It must be linear in the values: f that share their entries are summed before it.
+    It must be linear in the values, because parts with the same entries are summed before.
     """
 
     def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -85,7 +85,7 @@ class ClassMean(Averaging):
 
 class AnnealedMean(Averaging, Scheduled):
     """
-    Balanced mean at first, then in linear steps to ``scale`` times the sum per voxel.
+    Begins as the balanced mean and changes linearly to ``scale`` times the sum per voxel.
 
     Args:
         start: progress until which the balanced mean is used alone.

@@ -1,7 +1,4 @@
-"""Sums and complements of probabilities in log space, with backward passes written by hand: they make up most of the
-cost of the loss, and autograd would keep and revisit every step of their stable form. Sets of events are products with
-0 or 1, which a CPU computes several times faster than torch.where. On a CPU, sums of probabilities that are far above
-what float32 can hold are computed as they stand, which spares most of the exponentials; others by their logs."""
+"""Sums and complements of probabilities, from their logarithms, so that small ones are not lost."""
 
 from __future__ import annotations
 
@@ -9,6 +6,11 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+
+# Speed decides the form of these functions, as they are most of the cost of the loss. Backward passes are written by
+# hand: autograd would keep and revisit every step of the stable form. A set of events is a product with 0 or 1, which a
+# CPU computes several times faster than torch.where. On a CPU, probabilities whose sum lost nothing to underflow are
+# summed directly, without most of the exponentials.
 
 SAFE = 1e-30
 """A sum of probabilities above it has lost nothing to underflow."""

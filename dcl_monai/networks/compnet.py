@@ -31,8 +31,8 @@ class CompNet(nn.Module):
         image_channels: channels C of an image.
         conditional: whether the network takes conditions.
         zero_conditions: start with zero weights for the conditions, so that the network begins as the plain one.
-        condition_scale: factor of the conditions. Adam moves every weight by the learning rate, however little its
-            input has to say: with a factor below 1 the conditions cannot outweigh the target early on.
+        condition_scale: factor of the conditions. Adam changes every weight by about the learning rate, even if its
+            input is uninformative. A factor below 1 keeps the conditions from outweighing the target early.
         routing: read the backbone's 2m outputs as m class logits and m routes, to which the conditional masks are added
             times a learned factor: inside its mask a class goes to the intersection, outside to the extra. All that
             L_prior asks for is then learned without touching the class probabilities, and the backbone need not carry

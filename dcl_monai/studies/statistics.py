@@ -80,8 +80,8 @@ def summarize(values: Sequence[float]) -> Summary:
 def compare(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> Comparison:
     """
     Test two rows on the patients that both have, by Wilcoxon's signed-rank test (exact for up to 50 patients without
-    ties, normal approximation otherwise, as SciPy chooses). Differences that agree to nine digits are ties: the order
-    in which means were summed up decides nothing.
+    ties, normal approximation otherwise, as SciPy chooses). Differences that agree to nine digits are ties, so that
+    rounding does not decide.
     """
     patients = sorted(set(one) & set(other), key=str)
     differences = np.round([one[patient] - other[patient] for patient in patients], 9)

@@ -23,7 +23,7 @@ from .files import file_of
 class LoadCandidatesd(MapTransform):
     """
     Load what is known of an image as candidate sets: the label files of an item of a datalist, each encoded by its own
-    values, and merged (:mod:`dcl_monai.transforms.drawings`). An image without a label may be anything everywhere.
+    values, and merged (:mod:`dcl_monai.transforms.drawings`). Without a label every class is possible in every voxel.
 
     The entries that describe the annotations (``values``, ``annotated``, ...) are taken off the item.
 

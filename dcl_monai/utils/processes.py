@@ -13,8 +13,8 @@ PERIOD = 0.5
 
 def end_with_server() -> None:
     """
-    End this process as soon as the server that started it is gone, however it went: nobody is left who could stop the
-    training, and it would replace a model that another server may serve by then. Does nothing without a server.
+    End this process when the server that started it has ended, however it ended. Otherwise nobody could stop the
+    training, and it might replace a model that another server serves. Does nothing without a server.
     """
     server = int(os.environ.get(SERVER, 0))
     if not server:
