@@ -25,7 +25,7 @@ COLUMNS = ["rank", "dataset", "case", "subject", "image", "structure", "kind", "
 
 def audit(crossfit: CrossFit, out: Path, count: int = 40) -> tuple[list[Finding], list[Protocol]]:
     """
-    Rank drawn structures that models contradict which did not see them, and write ``audit.csv`` (all of them),
+    Rank drawn structures contradicted by models that did not see them, and write ``audit.csv`` (all of them),
     ``audit.html`` and the viewer's files.
 
     Args:
@@ -53,7 +53,8 @@ def audit(crossfit: CrossFit, out: Path, count: int = 40) -> tuple[list[Finding]
                     signs[case, j] = found
         if not signs:
             raise DataError(
-                f"{crossfit.source}: no structure is annotated in a whole image; scribbles are not audited."
+                f"{crossfit.source}: no image has a whole structure to audit (scribbles are not audited). Annotate "
+                "whole structures."
             )
         findings = find_contradictions(signs, {case: item.get("dataset", "") for case, item in enumerate(items)})
         protocols = find_protocols(signs, items, classes)

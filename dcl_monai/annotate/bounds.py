@@ -39,13 +39,16 @@ def calibrate_model(crossfit: CrossFit, model_file: str | Path, level: float = 0
         DataError: when there is no model, or it was trained for other classes.
     """
     if not 0.5 <= level < 1:
-        raise DataError(f"--level {level}: is not a probability to trust. Choose one from 0.5 to below 1, such as 0.9.")
+        raise DataError(f"--level {level}: must be at least 0.5 and below 1. Choose one such as 0.9.")
     if crossfit.fast:
         raise DataError("--fast: bounds need models that did not see the images. Leave --fast out.")
     content = load_model(model_file)
     if content["settings"].get("classes", crossfit.classes) != crossfit.classes:
         trained = ", ".join(content["settings"]["classes"])
-        raise DataError(f"{model_file}: draws {trained}, {crossfit.source} has {', '.join(crossfit.classes)}.")
+        raise DataError(
+            f"{model_file}: segments {trained}, but {crossfit.source} has {', '.join(crossfit.classes)}. Give the "
+            "datalist of its training."
+        )
     crossfit.train()
     measured: dict[str, list[Measured]] = {name: [] for name in crossfit.classes[1:]}
     items = [item for split in ("training", "validation") for item in crossfit.datalist[split]]  # type: ignore[literal-required]

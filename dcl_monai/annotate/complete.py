@@ -102,7 +102,7 @@ def complete_datalist(
     except OSError as error:
         raise DataError(f"{out}: cannot be written ({first_line(error)}). {remedy(error)}") from error
     if lock is None:
-        raise DataError(f"{out}: another run is writing to it. Wait for its end, or set another --out.")
+        raise DataError(f"{out}: another run is writing to it. Wait until it ends, or set another --out.")
     try:
         crossfit.train()
         settings = {"format": form, "ignore": ignore, "number": number, **crossfit.described()}
@@ -118,7 +118,7 @@ def refuse_other(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise DataError(f"{out}: is a file. Choose another --out.")
     if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()) and not (out / "report.json").is_file():
-        raise DataError(f"{out}: is not empty, and not of an earlier run. Choose another --out.")
+        raise DataError(f"{out}: is not empty and was not written by this command. Choose another --out.")
 
 
 def open_report(out: Path, settings: dict[str, Any]) -> RunReport:

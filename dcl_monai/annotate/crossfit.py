@@ -125,7 +125,7 @@ class CrossFit:
         if self.fast:
             if not self.is_trained(0):
                 raise DataError(f"{self.model_file(0)}: no such model. Train one: dcl-monai train {self.bundle}")
-            logger.warning("--fast: the bundle's own model has seen some of these images. It looks surer than it is.")
+            logger.warning("--fast: the bundle's own model has seen some of these images. Its confidence is too high.")
         for fold in range(self.folds):
             if self.is_trained(fold):
                 continue
@@ -140,7 +140,7 @@ class CrossFit:
             if code:
                 raise DataError(
                     f"{self.bundle}: the training of fold {fold + 1} failed with exit code {code}; its output above "
-                    "says why. The same command goes on from there."
+                    "says why. Run the same command again to continue."
                 )
             write_atomic(self._mark(fold), json.dumps({"sha256": file_hash(self.model_file(fold))}))
         self.predictor(0)  # a model of other classes is refused before anything is written
@@ -163,7 +163,7 @@ class CrossFit:
             loaded[fold] = Predictor(self.bundle, self.model_file(fold))
             if loaded[fold].classes != self.classes:
                 raise DataError(
-                    f"{loaded[fold].name}: draws {', '.join(loaded[fold].classes)}, but {self.source} has "
+                    f"{loaded[fold].name}: segments {', '.join(loaded[fold].classes)}, but {self.source} has "
                     f"{', '.join(self.classes)}. Use a bundle of these classes."
                 )
         return loaded[fold]

@@ -49,9 +49,7 @@ def propose(
     given = {**crossfit.datalist.get("minutes", {}), **(minutes or {})}
     for name, value in given.items():
         if name not in classes[1:] or not value > 0:
-            raise DataError(
-                f"minutes {name}={value}: give a structure of {', '.join(classes[1:])} and minutes above 0."
-            )
+            raise DataError(f"minutes {name}={value}: give one of {', '.join(classes[1:])} and a number above 0.")
     with new_folder(out):
         crossfit.train()
         errors, features, entropies = dict[tuple[int, int], float](), list[np.ndarray](), list[float]()
@@ -62,7 +60,7 @@ def propose(
             entropies.append(image_entropy(prediction.probabilities.numpy()))
             features.append(image_features(first_frame(item), prediction.probabilities.numpy()))
         if not errors:
-            raise DataError(f"{crossfit.source}: every structure is drawn in every training image.")
+            raise DataError(f"{crossfit.source}: every structure is drawn in every training image: nothing to propose.")
         drawn = [(case, j) for case, item in enumerate(items) for j in decided_classes(item, len(classes)) if j]
         costs = {classes.index(name): value for name, value in given.items()}
         if by == "image":

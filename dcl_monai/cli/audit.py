@@ -1,4 +1,4 @@
-"""Find drawn labels that models contradict which did not see them: swapped names, forgotten slices, moved masks."""
+"""Find drawn labels contradicted by models that did not see them: swapped names, forgotten slices, moved masks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         name, image = crossfit.classes[finding.structure], crossfit.annotated[finding.case]["image"]
         print(f"{rank}. {name} in {image}: {say(finding, crossfit.classes)} (score {finding.score:.1f})")
     for protocol in protocols:
-        print(f"protocol: {describe(protocol, crossfit.classes)}")
+        print(f"difference between data sets: {describe(protocol, crossfit.classes)}")
     print(f"all {len(findings)}: {arguments.out / 'audit.csv'}, with pictures: {arguments.out / 'audit.html'}")
     say_view(arguments.out)
     return 0

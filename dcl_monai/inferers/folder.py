@@ -121,7 +121,7 @@ class FolderSegmenter:
         lock = take_lock(self.outputs)
         if lock is None:
             raise DataError(
-                f"{self.outputs}: another run is writing to it. Wait for its end, or set another --output_dir."
+                f"{self.outputs}: another run is writing to it. Wait until it ends, or set another --output_dir."
             )
         try:
             self.segment_all(RunReport(self.outputs, settings))
@@ -267,7 +267,7 @@ class FolderSegmenter:
             bounds["bounds"], notes = bounds_of_frames(self.bounds, self.classes, confidence, volumes)
             unusual += notes
         if unusual:
-            logger.warning(f"{path}: look at this one. {'; '.join(unusual[:3])}")
+            logger.warning(f"{path}: unusual, look at it. {'; '.join(unusual[:3])}")
         outputs = {}
         for kind, parts in arrays.items():
             outputs[kind] = output_name(name, "seg" if kind == "segmentation" else kind)

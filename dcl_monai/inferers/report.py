@@ -41,9 +41,9 @@ class RunReport:
             if earlier["run"] == self.run:
                 self.files = {name: entry for name, entry in earlier["files"].items() if entry["status"] == "done"}
             else:
-                logger.info(f"{self.path} is of another model or other settings: every file is done again.")
+                logger.info(f"{self.path} was made with another model or settings: every file is segmented again.")
         except (ValueError, KeyError, TypeError, AttributeError):
-            logger.warning(f"{self.path} cannot be read: every file is done again.")
+            logger.warning(f"{self.path} cannot be read: every file is segmented again.")
 
     def is_done(self, name: str, image: Path) -> bool:
         """Whether an earlier run has finished this file, as it is now."""

@@ -52,7 +52,7 @@ def check_ids(settings: StudySettings, runs: Sequence[Run]) -> None:
                     "--overlay, which rows may change."
                 )
         if any(overlap(name, other) for other in RUN_IDS):
-            raise DataError(f"--set {name}: every run has this of its own; see the options of study.")
+            raise DataError(f"--set {name}: each run sets this itself; see the options of study.")
 
 
 def ids_of(run: Run) -> list[str]:

@@ -173,7 +173,9 @@ def read_results(*outs: str | Path) -> StudyResults:
     classes = list(first.datalist["classes"])
     other = next((run for found in recipes.values() for run in found.runs if run.datalist["classes"] != classes), None)
     if other is not None:
-        raise DataError(f"{other.folder}: has other classes than {first.folder}; the two cannot be compared.")
+        raise DataError(
+            f"{other.folder}: has other classes than {first.folder}, so they cannot be compared. Report each alone."
+        )
     shown = {name for scores in first.dice.values() for name in scores}
     return StudyResults(
         recipes,

@@ -115,7 +115,7 @@ class Run:
             return
         changed = [name for name in {**earlier, **now} if earlier.get(name) != now.get(name)]
         raise DataError(
-            f"{self.folder}: was started with another {', '.join(changed)}; one table would mix two recipes. Give "
+            f"{self.folder}: was started with another {', '.join(changed)}, so one table would mix two recipes. Give "
             "another --out, or delete this folder to train it again."
         )
 

@@ -181,14 +181,14 @@ def resolve(settings: StudySettings, out: Path) -> StudySettings:
     for overlay in settings.overlays:
         found = portable(overlay, overlay_folder())
         if found is None:
-            raise DataError(f"--overlay {overlay}: no such file, here or in configs/.")
+            raise DataError(f"--overlay {overlay}: no such file, here or in configs/. Correct the path.")
         overlays.append(found)
     settings = replace(settings, bundle=bundle, overlays=tuple(overlays))
     own = bundle_folder() / bundle / "data" / "datalist.json" if settings.is_own else None
     if settings.datalist is not None or own is not None:
         source = Path(settings.datalist or str(own))
         if not source.is_file():
-            raise DataError(f"--datalist {source}: no such file.")
+            raise DataError(f"--datalist {source}: no such file. Correct the path.")
         if own is not None and (settings.split or settings.split_seed or settings.fold or settings.dataset_dir):
             raise DataError(
                 f"{bundle}: is a bundle of your own data, which is divided already. Leave out --split, "
@@ -198,7 +198,7 @@ def resolve(settings: StudySettings, out: Path) -> StudySettings:
         return replace(settings, datalist=str(source.resolve()), as_is=as_is)
     directory = settings.dataset_dir or synthetic_data(settings.bundle_dir, out)
     if not Path(directory).is_dir():
-        raise DataError(f"--dataset_dir {directory}: no such folder.")
+        raise DataError(f"--dataset_dir {directory}: no such folder. Correct the path.")
     return replace(settings, dataset_dir=str(Path(directory).resolve()))
 
 

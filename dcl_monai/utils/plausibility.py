@@ -134,7 +134,7 @@ def _of_structure(cells: np.ndarray, structure: Structure) -> list[str]:
         found.append(f"{largest / structure.smallest:.2f} times as large as the smallest of the training images")
     parts = max(map(_parts, cells))
     if parts > structure.parts + MORE_PARTS:
-        found.append(f"in {parts} parts, in the training images in {structure.parts} at most")
+        found.append(f"has {parts} parts, in the training images at most {structure.parts}")
     if not structure.at_border and any(map(_at_border, cells)):
         found.append("reaches the border of the network's grid and may be cut off")
     return found

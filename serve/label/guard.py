@@ -271,10 +271,10 @@ class Guard:
     def room(self, size: int) -> None:
         """Refuse a file for which there is no room."""
         if shutil.disk_usage(self.studies).free - size < self.limits.reserve:
-            raise Refused(507, "the disk of the server is full: ask who runs it")
+            raise Refused(507, "the disk of the server is full: ask the person who runs it")
         used = sum(path.lstat().st_size for path in self.studies.rglob("*") if path.is_file())
         if used + size > self.limits.quota:
-            raise Refused(507, f"the studies folder may hold {self.limits.quota} bytes, and is full: ask who runs it")
+            raise Refused(507, f"the studies folder is full ({self.limits.quota} bytes): ask the person who runs it")
 
     async def next_sample(self, request: Request) -> Response:
         """Choose an image to annotate."""
@@ -382,7 +382,7 @@ def admit(scope: Scope, limit: int) -> None:
     headers = Headers(scope=scope)
     client = scope.get("client")
     if client and not is_loopback(client[0]):
-        raise Refused(403, "this server answers its own machine only: put a proxy with a login before it")
+        raise Refused(403, "this server answers its own machine only: put a proxy with a login in front of it")
     hosts = headers.getlist("host")
     if len(hosts) != 1 or re.sub(r":\d+$", "", hosts[0]).lower() not in HOSTS:
         raise Refused(403, f"this server is not called {', '.join(hosts)!r}: use http://127.0.0.1 and its port")

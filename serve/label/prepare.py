@@ -98,9 +98,9 @@ def prepare(bundle: Path, workspace: Path, app: Path, fresh: bool = False) -> Pa
     workspace.chmod(0o700)  # the model's bank holds images of patients
     print(f"model: {served}, {', '.join(content['settings']['classes'][1:])}")
     if file_hash(served) != taken.read_text(encoding="utf-8"):
-        print("  trained on this server since it was copied from the bundle; --fresh goes back to the bundle's model")
+        print("  trained on this server since it was copied from the bundle; --fresh serves the bundle's model again")
     elif source.is_file() and file_hash(source) != file_hash(served):
-        print("  the bundle has another model by now; --fresh takes it")
+        print("  the bundle now has another model; --fresh serves it")
     return copy
 
 

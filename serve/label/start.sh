@@ -16,7 +16,7 @@ Usage: bash serve/label/start.sh --bundle bundles/acdc --studies DIR [--port 800
   --fresh        serve the bundle's model again, instead of the copy that was trained on this server
   --no-training  segment and store labels, but do not train
   --next         next.csv of \`dcl-monai next\`: adds the strategy "next", which follows this ranking
-  --approve      serve the last trained model that was not taken by itself, since it was worse on some labels
+  --approve      serve the last trained model, although it was worse on some labels
 
 The environment is made at the first start, in \$DCL_LABEL_ENV (default: serve/.venv-label), by serve/label/install.sh.
 TEXT

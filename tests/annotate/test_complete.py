@@ -78,14 +78,14 @@ def test_an_interrupted_run_goes_on(no_pictures, known_models, tmp_path):
 
 def test_nothing_else_is_replaced(no_pictures, known_models, tmp_path, caplog):
     (tmp_path / "mine.txt").write_text("")
-    with pytest.raises(DataError, match="is not empty, and not of an earlier run"):
+    with pytest.raises(DataError, match="is not empty and was not written by this command"):
         complete_datalist(known_models(), tmp_path)
     with pytest.raises(DataError, match=r"mine\.txt: is a file"):
         complete_datalist(known_models(), tmp_path / "mine.txt")
     complete_datalist(known_models(), tmp_path / "out", "masks")
     with caplog.at_level("INFO"), pytest.raises(DataError, match="was made from other data, models or settings"):
         complete_datalist(known_models(), tmp_path / "out", "decathlon")
-    assert "done again" not in caplog.text
+    assert "segmented again" not in caplog.text
 
 
 def test_a_target_that_cannot_be_written_and_a_list_without_images_end_in_one_line(known_models):

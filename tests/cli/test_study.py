@@ -117,7 +117,7 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
     try:
         record.write_text(json.dumps(content | {"configs": content["configs"] | {names[2]: "0" * 64}}))
         assert main(["study", "baselines", "--out", str(out), "--only", "paper_6", "--seeds", "0"]) == 1
-        assert "was started with another configs/paper/ablation_6.json;" in capsys.readouterr().err
+        assert "was started with another configs/paper/ablation_6.json, so" in capsys.readouterr().err
     finally:
         record.write_text(json.dumps(content))
 
@@ -140,7 +140,7 @@ def test_recipes_are_fixed_by_the_first_call(study, capsys):
         (["--set", "spatail_size=[32,32,-1]"], "--set spatail_size: the bundle acdc has no id"),
         (["--set", "dual_weight=0.3"], "--set dual_weight: the row no_dual sets dual_weight itself"),
         (["--set", "loss#combination=ce"], "sets loss itself"),
-        (["--set", "seed=3"], "--set seed: every run has this of its own"),
+        (["--set", "seed=3"], "--set seed: each run sets this itself"),
         (["--split", "-1", "2", "3"], "the split [-1.0, 2.0, 3.0] is invalid"),
         (["--split", "100", "0", "0"], "no subject is left for validation"),
         (["--fold", "9"], "fold 9: a fold holds out 2 of 12 subjects. Choose a fold from 0 to 5"),

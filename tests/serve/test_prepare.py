@@ -98,7 +98,7 @@ class TestCopy:
         prepare.prepare(bundle, tmp_path / "space", app)
         write_model(bundle / "models" / "model.pt", seed=1)
         prepare.prepare(bundle, tmp_path / "space", app)
-        assert "--fresh takes it" in capsys.readouterr().out
+        assert "--fresh serves it" in capsys.readouterr().out
 
 
 class TestRefusals:

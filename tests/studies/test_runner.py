@@ -150,7 +150,7 @@ def test_a_run_of_another_recipe_is_refused(tmp_path):
     run_all(run)
     run.check()
     config.write_text('{"prior_weight": 0.4}')
-    with pytest.raises(DataError, match=r"seed0: was started with another mine.json; .* --out, or delete this folder"):
+    with pytest.raises(DataError, match=r"seed0: was started with another mine.json, .* --out, or delete this folder"):
         run.check()
     with pytest.raises(DataError, match=r"was started with another mine.json"):  # an overlay that is gone
         make(tmp_path, GOOD).check()

@@ -75,7 +75,7 @@ def test_structures(plausibility, change, words):
 def test_many_parts(plausibility):
     image, label = volume()
     label[2:12:2, 2, 1] = 2
-    assert plausibility.notes(image, label) == ["LV: in 6 parts, in the training images in 1 at most"]
+    assert plausibility.notes(image, label) == ["LV: has 6 parts, in the training images at most 1"]
 
 
 def test_what_is_known_in_part_is_not_measured(plausibility):

@@ -188,4 +188,4 @@ def item_of(run: RunResults, case: Case) -> Item:
         noted = (item.get("dataset"), item["subject"], item.get("phase"), item.get("case"))
         if tuple(str(entry or "") for entry in noted) == case:
             return item.copy()
-    raise DataError(f"{run.folder}: its datalist has no test volume {' '.join(case)}.")
+    raise DataError(f"{run.folder}: its datalist has no test volume {' '.join(case)}. Delete the folder and run again.")

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             outputs, unusual = segment(case, bundle, segments, arguments.output)
             entries[case.name] = {"status": "done", "outputs": outputs, "unusual": unusual}
             if unusual:
-                logger.warning(f"{arguments.input / case.name}: look at this one. {'; '.join(unusual[:3])}")
+                logger.warning(f"{arguments.input / case.name}: unusual, look at it. {'; '.join(unusual[:3])}")
         except DataError as error:
             refuse(case.name, error)
             if isinstance(error, PartialResultError):

@@ -101,7 +101,7 @@ def check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             packed = sum(entry.file_size for entry in archive.infolist() if entry.file_size > entry.compress_size)
             if packed > MAX_PACKED:
-                raise ValueError(f"{packed} bytes are packed into it")
+                raise ValueError(f"it unpacks to {packed} bytes, more than {MAX_PACKED}")
             broken = archive.testzip()
         if broken is not None:
             raise ValueError(f"wrong checksum of {broken}")

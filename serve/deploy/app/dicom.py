@@ -139,7 +139,7 @@ def read_header(path: Path) -> Slice | None:
     try:
         syntax = transfer_syntax(path) or ImplicitVRLittleEndian
         if syntax == DeflatedExplicitVRLittleEndian:  # pydicom would unpack all of it at once, however much that is
-            raise DataError(f"{path}: is deflated as a whole, which is not taken. Write it uncompressed.")
+            raise DataError(f"{path}: is deflated as a whole, which is not supported. Write it uncompressed.")
         header = dcmread(path, stop_before_pixels=True, specific_tags=TAGS, force=True)
         if header.SOPClassUID == MediaStorageDirectoryStorage or header.get("Modality") in NO_IMAGES:
             return None
@@ -155,13 +155,13 @@ def read_header(path: Path) -> Slice | None:
     if frames > 1:
         raise DataError(f"{path}: holds {frames} frames (enhanced DICOM). Convert it to one slice per file.")
     if int(header.get("SamplesPerPixel") or 1) != 1:
-        raise DataError(f"{path}: is a colour image, but one number per pixel is needed.")
+        raise DataError(f"{path}: is a colour image, but one number per pixel is needed. Convert it to grey values.")
     if not syntax.is_compressed and path.stat().st_size < needed:
         raise DataError(
             f"{path}: is shorter than its header says ({rows} x {columns} pixels, {needed} bytes). Copy the file again."
         )
     if syntax.is_compressed and not get_decoder(syntax).is_available:
-        raise DataError(f"{path}: is compressed ({syntax.name}), which is not read. Decompress it: gdcmconv --raw.")
+        raise DataError(f"{path}: has an unsupported compression ({syntax.name}). Decompress it: gdcmconv --raw.")
     for name in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
         if not re.fullmatch(r"[0-9.]{1,64}", str(header.get(name, ""))):  # outputs are named by it
             raise DataError(
@@ -188,7 +188,10 @@ def split_series(slices: Sequence[Slice], modality: str, pixdim: Sequence[float]
     name = f"{slices[0].path.parent} (series {slices[0].header.SeriesInstanceUID})"
     first = slices[0].header
     if first.get("Modality") != modality:
-        raise DataError(f"{name}: its modality is {first.get('Modality')}, but the model takes {modality}.")
+        raise DataError(
+            f"{name}: its modality is {first.get('Modality')}, but the model takes {modality}. Give a series "
+            f"of {modality}."
+        )
     for tag in ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing"):
         absent = [part.path.name for part in slices if not part.header.get(tag)]
         if absent:
