@@ -104,5 +104,5 @@ def test_nothing_is_overwritten(written, study, capsys):
     assert len(errors) == 3
     assert "cannot be written" in errors[0]
     assert "such as RV=6" in errors[1]
-    assert "C=1.0: give a structure of A, B" in errors[2]
+    assert "C=1.0: give one of A, B" in errors[2]
     assert not (written / "n").exists()

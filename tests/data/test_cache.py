@@ -86,7 +86,7 @@ class TestMemory:
     def test_as_many_as_fit(self, items, monkeypatch, caplog, volumes, kept):
         read = counted(monkeypatch)
         dataset = cached_dataset(items, preprocessing(), volumes * MEGABYTES / 1e3)
-        assert ("hold" in caplog.text) == (kept < 4)
+        assert ("fit into" in caplog.text) == (kept < 4)
         read.clear()
         for _ in range(2):
             for index in range(4):
@@ -95,7 +95,7 @@ class TestMemory:
 
     def test_message(self, items, caplog):
         cached_dataset(items, preprocessing(), 2.5 * MEGABYTES / 1e3)
-        assert "hold 2 of 4 volumes" in caplog.text
+        assert "2 of 4 volumes fit into" in caplog.text
         assert "--cache_memory" in caplog.text
 
 

@@ -97,7 +97,7 @@ class TestChannels:
         ("images", "top", "words"),
         [
             (["{subject}_t1.nii.gz", "{subject}_t3.nii.gz"], {}, r"_t3.nii.gz: no such file, .*have this channel"),
-            (["{subject}_t1.nii.gz", "{other}_t2.nii.gz"], {}, r"what \{other\} stands for is not known"),
+            (["{subject}_t1.nii.gz", "{other}_t2.nii.gz"], {}, r"does not say what \{other\} stands for"),
             (["{subject}_t1.nii.gz"] * 2, {}, "as two channels of one image"),
             (["{subject}_t1.nii.gz", "{subject}_t2.nii.gz"], {"CHANNELS": ["T1"] * 2}, "given twice among `channels`"),
             (["{subject}_t1.nii.gz", "{subject}_t2.nii.gz"], {"CHANNELS": ["a", "b", "c"]}, "names 3, .* 2 files"),
