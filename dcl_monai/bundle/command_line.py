@@ -23,6 +23,8 @@ OWN = {name for name in inspect.signature(run).parameters if name != "override"}
 """Options of ``monai.bundle run`` itself."""
 WORKFLOW = {"workflow_name", "workflow_type", "properties_path"}
 """Options that ``monai.bundle run_workflow`` has beside them."""
+VERBS = {"minutes", "fold", "overlay"}
+"""Options of ``dcl-monai train`` and ``predict``; here only so that a misspelt one is suggested."""
 TRACKING = {"tracking_uri", "experiment_name", "run_name", "save_execute_config"}
 """Ids that ``--tracking`` adds to a configuration."""
 
@@ -151,7 +153,7 @@ def unknown(id_: str, config: Mapping[str, Any]) -> str | None:
         elif isinstance(where, Mapping):
             known = names_of(where) if depth else {*where, *OWN, *WORKFLOW, *TRACKING, "_meta_"}
             if known is not None and part not in known:
-                nearest = get_close_matches(part, sorted(known), n=1)
+                nearest = get_close_matches(part, sorted(known if depth else known | VERBS), n=1)
                 suggestion = f" (did you mean --{'#'.join([*parts[:depth], nearest[0]])}?)" if nearest else ""
                 return f"id {id_!r}{suggestion}"
             where = where.get(part)

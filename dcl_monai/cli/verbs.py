@@ -24,6 +24,9 @@ def add_verb(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "predict":
         parser.add_argument("IN", help="folder of the images")
         parser.add_argument("OUT", help="folder of the segmentations")
+        words += "; --fold K, or all for the mean of all folds"
+    if verb == "train":
+        words += "; --minutes 30 (train by the clock); --resume true (continue); --fold K (hold out another part)"
     if verb == "export":
         words += "; --format ts (TorchScript, the default), onnx or pt2 (torch.export)"
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="--id VALUE", help=words)

@@ -55,7 +55,7 @@ def find_images(
     """
     root = Path(folder)
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder. Set --dataset_dir to a folder of NIfTI files.")
+        raise DataError(f"{root}: no such folder. Give the folder of the images (--dataset_dir).")
     size = [float(pixel_size)] * 2 if isinstance(pixel_size, (int, float)) else pixel_size
     known = {} if size is None else {"pixel_size": list(size)}
     if not isinstance(pattern, str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,10 +92,10 @@ def _draw_page(cases: Sequence[Case], classes: Sequence[str], path: Path, conten
         row[0].set_ylabel(name, fontsize=6, color=MARKED if case.unusual else "black")
         if case.unusual:
             words = "; ".join(case.unusual)
-            words = words if len(words) < 130 else words[:127] + "..."
+            words = textwrap.fill(words if len(words) < 130 else words[:127] + "...", 60)  # not wider than a slice
             row[0].annotate(words, (0, -0.02), xycoords="axes fraction", va="top", fontsize=5, color=MARKED)
         if case.note:
-            below = (0, -0.1 if case.unusual else -0.02)
+            below = (0, -0.02 - 0.05 * (len(words.splitlines()) + 1 if case.unusual else 0))
             row[0].annotate(case.note, below, xycoords="axes fraction", va="top", fontsize=5, annotation_clip=False)
     handles = [Line2D([], [], color=colour, label=name) for colour, name in zip(colours, classes[1:], strict=True)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)

@@ -105,6 +105,7 @@ def test_all_folds_predict_together(bundle, ran):
         (["predict", "{}", "in", "out", "--num_set", "4"], "no id 'num_set' (did you mean --num_sets?)"),
         (["predict", "{}", "in", "out", "--save_uncertainy", "true"], "(did you mean --save_uncertainty?)"),
         (["train", "{}", "--stage1_epocs", "3"], "(did you mean --stage1_epochs?)"),
+        (["train", "{}", "--minuts", "3"], "(did you mean --minutes?)"),
         (["train", "{}", "fast"], "fast: is not an option"),
         (["train", "{}", "--overlay", "losses/cf.json"], "no such file"),
         (["train", "{}", "--overlay"], "give the config file"),
