@@ -47,7 +47,7 @@ def refuse_unused(entries: Iterable[str], used: Sequence[str | None], where: str
     if unused:
         raise DataError(
             f"{where}: no image is left for the entry {unused[0]!r}. Compare it with the subjects and file names; of "
-            "several entries that fit, the one with most letters counts."
+            "several entries that fit, the one with most letters counts. Wildcards are * and ? only."
         )
 
 

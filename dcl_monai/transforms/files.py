@@ -106,8 +106,9 @@ def geometry_mistakes(name: str, label: torch.Tensor, image: torch.Tensor) -> It
         if offset > AFFINE_TOLERANCE_MM:
             yield LabelMistake(
                 "Image and label differ in geometry",
-                f"{name}: its affine differs from that of {its_image} by {offset:.3g}. Resample the label onto the "
-                "image; if only its header is wrong, `python -m dcl_monai check LIST --repair OUT` writes a good copy.",
+                f"{name}: its affine differs from that of {its_image} by up to {offset:.3g} mm. Resample the label "
+                "onto the image; if only its header is wrong, `python -m dcl_monai check LIST --repair OUT` writes a "
+                "good copy.",
             )
 
 

@@ -160,7 +160,7 @@ class TestMistakes:
         moved[0, 3] += 2
         path = save(tmp_path / f"a{ending}", labels, moved)
         message = fails({"label": path, "values": FULL})
-        assert message.startswith(f"{path}: its affine differs from that of its image by 2")
+        assert message.startswith(f"{path}: its affine differs from that of its image by up to 2 mm")
 
 
 @given(
