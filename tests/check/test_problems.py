@@ -72,7 +72,7 @@ class TestFiles:
         (found,) = problems_of(datalist, "error")
         assert item["label"] in found.message
         assert item["image"] in found.message
-        assert f"by {2 if change == 'orientation' else 0.5}" in found.message
+        assert f"by up to {2 if change == 'orientation' else 0.5} mm" in found.message
         assert "header" in found.message
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
